@@ -1,0 +1,273 @@
+//! The work queue: a key is handed out once at a time, however often it was added.
+
+use std::{
+    collections::{BTreeMap, HashMap, HashSet, VecDeque},
+    hash::Hash,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use tokio::{sync::Notify, time::Instant};
+
+use crate::Backoff;
+
+/// A queue of keys. Clones share the same queue.
+///
+/// A key that is added while it waits stays where it is; one that is added while it is worked on is handed out again
+/// after [`Queue::done`]. Keys added with a delay are handed out when it is over, or earlier if added again without.
+#[derive(Debug)]
+pub struct Queue<K> {
+    shared: Arc<Shared<K>>,
+}
+
+#[derive(Debug)]
+struct Shared<K> {
+    state: Mutex<State<K>>,
+    changed: Notify,
+    first_retry: Duration,
+    last_retry: Duration,
+}
+
+#[derive(Debug)]
+struct State<K> {
+    ready: VecDeque<K>,
+    /// Keys in `ready`, or worked on and added again.
+    waiting: HashSet<K>,
+    working: HashSet<K>,
+    /// Delayed keys by due time; the number keeps two keys of one instant apart and in order.
+    delayed: BTreeMap<(Instant, u64), K>,
+    due: HashMap<K, (Instant, u64)>,
+    failures: HashMap<K, Backoff>,
+    sequence: u64,
+}
+
+impl<K> Clone for Queue<K> {
+    fn clone(&self) -> Self {
+        Self { shared: Arc::clone(&self.shared) }
+    }
+}
+
+impl<K: Clone + Eq + Hash> Queue<K> {
+    /// An empty queue whose retries wait from `first_retry` up to `last_retry`.
+    pub fn new(first_retry: Duration, last_retry: Duration) -> Self {
+        let state = State {
+            ready: VecDeque::new(),
+            waiting: HashSet::new(),
+            working: HashSet::new(),
+            delayed: BTreeMap::new(),
+            due: HashMap::new(),
+            failures: HashMap::new(),
+            sequence: 0,
+        };
+        Self { shared: Arc::new(Shared { state: Mutex::new(state), changed: Notify::new(), first_retry, last_retry }) }
+    }
+
+    /// Hands the key out as soon as a worker is free.
+    pub fn add(&self, key: K) {
+        self.lock().make_ready(key);
+        self.shared.changed.notify_one();
+    }
+
+    /// Hands the key out after `delay`, unless it is due earlier already.
+    pub fn add_after(&self, key: K, delay: Duration) {
+        if delay.is_zero() {
+            return self.add(key);
+        }
+        self.lock().make_due(key, Instant::now() + delay);
+        self.shared.changed.notify_one();
+    }
+
+    /// Hands the key out after a delay that grows with each call until [`Queue::forget`].
+    pub fn retry(&self, key: K) {
+        let mut state = self.lock();
+        state.sequence += 1;
+        let seed = state.sequence;
+        let (first, last) = (self.shared.first_retry, self.shared.last_retry);
+        let delay = state.failures.entry(key.clone()).or_insert_with(|| Backoff::new(first, last, seed)).next_delay();
+        state.make_due(key, Instant::now() + delay);
+        drop(state);
+        self.shared.changed.notify_one();
+    }
+
+    /// The key's work went well: its next failure starts with the first delay again.
+    pub fn forget(&self, key: &K) {
+        self.lock().failures.remove(key);
+    }
+
+    /// The next key. It is not handed out again before [`Queue::done`].
+    pub async fn next(&self) -> K {
+        loop {
+            let next_due = {
+                let mut state = self.lock();
+                state.release_due(Instant::now());
+                if let Some(key) = state.ready.pop_front() {
+                    state.waiting.remove(&key);
+                    state.working.insert(key.clone());
+                    if !state.ready.is_empty() {
+                        self.shared.changed.notify_one();
+                    }
+                    return key;
+                }
+                state.delayed.first_key_value().map(|((due, _), _)| *due)
+            };
+            match next_due {
+                Some(due) => {
+                    tokio::select! { biased;
+                        () = self.shared.changed.notified() => {}
+                        () = tokio::time::sleep_until(due) => {}
+                    }
+                }
+                None => self.shared.changed.notified().await,
+            }
+        }
+    }
+
+    /// The work on the key is over.
+    pub fn done(&self, key: &K) {
+        let mut state = self.lock();
+        state.working.remove(key);
+        if state.waiting.contains(key) {
+            state.ready.push_back(key.clone());
+            drop(state);
+            self.shared.changed.notify_one();
+        }
+    }
+
+    /// How many keys wait to be handed out now (not counting delayed ones).
+    pub fn len(&self) -> usize {
+        self.lock().ready.len()
+    }
+
+    /// Whether no key waits to be handed out now.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<K>> {
+        // No code of ours panics while it holds the lock; if it did, the state would still be consistent.
+        self.shared.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl<K: Clone + Eq + Hash> State<K> {
+    fn make_ready(&mut self, key: K) {
+        if let Some(slot) = self.due.remove(&key) {
+            self.delayed.remove(&slot);
+        }
+        if self.waiting.insert(key.clone()) && !self.working.contains(&key) {
+            self.ready.push_back(key);
+        }
+    }
+
+    fn make_due(&mut self, key: K, at: Instant) {
+        if self.waiting.contains(&key) || self.due.get(&key).is_some_and(|(due, _)| *due <= at) {
+            return;
+        }
+        self.sequence += 1;
+        let slot = (at, self.sequence);
+        if let Some(later) = self.due.insert(key.clone(), slot) {
+            self.delayed.remove(&later);
+        }
+        self.delayed.insert(slot, key);
+    }
+
+    fn release_due(&mut self, now: Instant) {
+        while let Some(entry) = self.delayed.first_entry() {
+            if entry.key().0 > now {
+                break;
+            }
+            let key = entry.remove();
+            self.make_ready(key);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn queue() -> Queue<&'static str> {
+        Queue::new(Duration::from_secs(1), Duration::from_secs(60))
+    }
+
+    async fn is_idle(queue: &Queue<&'static str>) -> bool {
+        tokio::time::timeout(Duration::from_millis(1), queue.next()).await.is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_added_twice_is_handed_out_once() {
+        let queue = queue();
+        queue.add("a");
+        queue.add("b");
+        queue.add("a");
+        assert_eq!([queue.next().await, queue.next().await], ["a", "b"]);
+        assert!(is_idle(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_added_while_worked_on_comes_again_after_done() {
+        let queue = queue();
+        queue.add("a");
+        assert_eq!(queue.next().await, "a");
+        queue.add("a");
+        assert!(is_idle(&queue).await, "two workers must never hold one key");
+        queue.done(&"a");
+        assert_eq!(queue.next().await, "a");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_earlier_of_two_delays_counts_and_an_add_cancels_it() {
+        let queue = queue();
+        let start = Instant::now();
+        queue.add_after("a", Duration::from_secs(50));
+        queue.add_after("a", Duration::from_secs(5));
+        queue.add_after("a", Duration::from_secs(20));
+        assert_eq!(queue.next().await, "a");
+        assert_eq!(start.elapsed().as_secs(), 5);
+        queue.done(&"a");
+        queue.add_after("a", Duration::from_secs(5));
+        queue.add("a");
+        assert_eq!(queue.next().await, "a");
+        queue.done(&"a");
+        tokio::time::advance(Duration::from_secs(60)).await;
+        assert!(is_idle(&queue).await, "the delayed entry was taken over by the immediate one");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn retries_wait_longer_each_time_until_forgotten() {
+        let queue = queue();
+        let mut waits = Vec::new();
+        for round in 0..4 {
+            if round == 3 {
+                queue.forget(&"a");
+            }
+            let start = Instant::now();
+            queue.retry("a");
+            assert_eq!(queue.next().await, "a");
+            queue.done(&"a");
+            waits.push(start.elapsed());
+        }
+        assert!(waits[0] < waits[2], "{waits:?}");
+        assert!(waits[3] <= Duration::from_secs(1) + Duration::from_millis(2), "{waits:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn two_workers_share_the_keys() {
+        let queue = queue();
+        let workers: Vec<_> = (0..2)
+            .map(|_| {
+                let queue = queue.clone();
+                tokio::spawn(async move { queue.next().await })
+            })
+            .collect();
+        tokio::task::yield_now().await;
+        queue.add("a");
+        queue.add("b");
+        let mut keys = Vec::new();
+        for worker in workers {
+            keys.push(worker.await.unwrap());
+        }
+        keys.sort_unstable();
+        assert_eq!(keys, ["a", "b"]);
+    }
+}

@@ -1,0 +1,372 @@
+//! List once, then watch; resume where the stream was cut; list again only when the server forgot our place.
+
+use std::{pin::Pin, time::Duration};
+
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, StreamExt, TryStreamExt, stream};
+use http::StatusCode;
+use http_body_util::BodyExt;
+use kube::{
+    Client,
+    core::{
+        Request,
+        params::{ListParams, WatchParams},
+    },
+};
+use serde::{Deserialize, de::DeserializeOwned};
+use serde_json::value::RawValue;
+use tokio::time::Instant;
+
+use crate::{Backoff, CallError, Refusal, call::call};
+
+/// The server ends each watch after this time and we resume it. A dead peer is noticed soon after it, and a server
+/// sends at least one bookmark in it, so a watch that saw nothing at all is suspicious (see [`Watcher::next`]).
+const WATCH_SECONDS: u32 = 60;
+/// How long after its announced end a watch may linger before it counts as cut.
+const WATCH_GRACE: Duration = Duration::from_secs(10);
+/// One page of a list, and the answer to a watch request, must come within this time.
+const ANSWER_WITHIN: Duration = Duration::from_secs(30);
+/// What client-go and kubectl ask for too; bounds the memory of one answer.
+const PAGE_SIZE: u32 = 500;
+
+/// What to watch, and where the objects of type `T` keep their resourceVersion.
+#[derive(Debug, Clone)]
+pub struct Collection<T> {
+    path: String,
+    labels: Option<String>,
+    fields: Option<String>,
+    seed: u64,
+    resource_version: fn(&T) -> &str,
+}
+
+impl<T> Collection<T> {
+    /// All objects below `path`, for example `/apis/batch/v1/jobs`.
+    pub fn new(path: impl Into<String>, resource_version: fn(&T) -> &str) -> Self {
+        Self { path: path.into(), labels: None, fields: None, seed: 0, resource_version }
+    }
+
+    /// Only objects that match this label selector.
+    #[must_use]
+    pub fn labels(mut self, selector: impl Into<String>) -> Self {
+        self.labels = Some(selector.into());
+        self
+    }
+
+    /// Only objects that match this field selector.
+    #[must_use]
+    pub fn fields(mut self, selector: impl Into<String>) -> Self {
+        self.fields = Some(selector.into());
+        self
+    }
+
+    /// Decides the jitter of the waits between attempts, so that many watchers do not come back in step.
+    #[must_use]
+    pub fn seed(mut self, seed: u64) -> Self {
+        self.seed = seed;
+        self
+    }
+}
+
+/// What a watcher learned.
+#[derive(Debug)]
+pub enum Event<T> {
+    /// Everything that exists now. Whatever the reader knows and this does not name is gone.
+    Reset(Vec<T>),
+    /// An object was created or changed.
+    Applied(T),
+    /// An object is gone, or no longer matches the selector; this is its last state.
+    Deleted(T),
+    /// The server cannot be reached or refuses; what is known may grow old. Further attempts follow by themselves.
+    Interrupted(CallError),
+    /// The watch goes on after an interruption, with nothing missed.
+    Resumed,
+}
+
+/// Watches for ever. The stream never ends; dropping it closes the connection.
+pub fn watch<T: DeserializeOwned>(client: Client, collection: Collection<T>) -> impl Stream<Item = Event<T>> {
+    stream::unfold(Watcher::new(client, collection), |mut watcher| async move {
+        let event = watcher.next().await;
+        Some((event, watcher))
+    })
+}
+
+/// The state of one endless list-and-watch.
+pub struct Watcher<T> {
+    client: Client,
+    collection: Collection<T>,
+    state: State,
+    backoff: Backoff,
+    not_before: Option<Instant>,
+    interrupted: bool,
+}
+
+enum State {
+    /// Nothing is known, or our place in the history is lost.
+    Unlisted,
+    /// Known up to this resourceVersion; no stream is open.
+    Listed(String),
+    Streaming(WatchStream),
+}
+
+impl<T: DeserializeOwned> Watcher<T> {
+    /// A watcher that has not asked for anything yet.
+    pub fn new(client: Client, collection: Collection<T>) -> Self {
+        let backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(15), collection.seed);
+        Self { client, collection, state: State::Unlisted, backoff, not_before: None, interrupted: false }
+    }
+
+    /// The next event. Cancel-safe: nothing is lost when the future is dropped.
+    ///
+    /// A server that was restored from a backup accepts a resourceVersion from its lost future and then stays silent.
+    /// A healthy one sends a bookmark before it ends a watch; so after a whole watch without a single line we list again.
+    pub async fn next(&mut self) -> Event<T> {
+        loop {
+            if let Some(instant) = self.not_before {
+                tokio::time::sleep_until(instant).await;
+                self.not_before = None;
+            }
+            match &mut self.state {
+                State::Unlisted => match list(&self.client, &self.collection).await {
+                    Ok((items, version)) => {
+                        self.state = State::Listed(version);
+                        self.interrupted = false;
+                        return Event::Reset(items);
+                    }
+                    Err(error) if is_expired(&error) => self.pause(),
+                    Err(error) => return self.interrupt(error),
+                },
+                State::Listed(version) => match open(&self.client, &self.collection, version.clone()).await {
+                    Ok(stream) => {
+                        self.state = State::Streaming(stream);
+                        if std::mem::take(&mut self.interrupted) {
+                            return Event::Resumed;
+                        }
+                    }
+                    Err(error) if is_expired(&error) => self.state = State::Unlisted,
+                    Err(error) => return self.interrupt(error),
+                },
+                State::Streaming(stream) => match stream.next_line().await {
+                    Ok(Some(line)) => {
+                        self.backoff.reset();
+                        match read_line(&self.collection, &line) {
+                            Line::Event(event, version) => {
+                                stream.version = version;
+                                return event;
+                            }
+                            Line::Bookmark(version) => stream.version = version,
+                            Line::Unreadable(version) => {
+                                stream.version = version.unwrap_or_else(|| stream.version.clone());
+                            }
+                            Line::Expired => self.state = State::Unlisted,
+                            Line::Failed(error) => {
+                                self.state = State::Listed(std::mem::take(&mut stream.version));
+                                return self.interrupt(error);
+                            }
+                        }
+                    }
+                    Ok(None) => {
+                        let silent = stream.was_silent_to_its_end();
+                        let version = std::mem::take(&mut stream.version);
+                        self.state = if silent { State::Unlisted } else { State::Listed(version) };
+                        self.pause();
+                    }
+                    Err(error) => {
+                        self.state = State::Listed(std::mem::take(&mut stream.version));
+                        return self.interrupt(error);
+                    }
+                },
+            }
+        }
+    }
+
+    fn interrupt(&mut self, error: CallError) -> Event<T> {
+        self.interrupted = true;
+        self.pause();
+        Event::Interrupted(error)
+    }
+
+    fn pause(&mut self) {
+        self.not_before = Some(Instant::now() + self.backoff.next_delay());
+    }
+}
+
+async fn list<T: DeserializeOwned>(client: &Client, collection: &Collection<T>) -> Result<(Vec<T>, String), CallError> {
+    #[derive(Deserialize)]
+    struct Page<'a> {
+        #[serde(default)]
+        metadata: PageMeta,
+        #[serde(borrow, default)]
+        items: Option<Vec<&'a RawValue>>,
+    }
+    #[derive(Deserialize, Default)]
+    #[serde(rename_all = "camelCase", default)]
+    struct PageMeta {
+        resource_version: String,
+        r#continue: String,
+    }
+    let mut items = Vec::new();
+    let mut params = ListParams {
+        label_selector: collection.labels.clone(),
+        field_selector: collection.fields.clone(),
+        limit: Some(PAGE_SIZE),
+        ..ListParams::default()
+    };
+    loop {
+        let request = Request::new(&collection.path).list(&params).map_err(|e| CallError::Transport(e.to_string()))?;
+        let body = call(client, request.map(Into::into), ANSWER_WITHIN).await?;
+        let page: Page<'_> = serde_json::from_slice(&body).map_err(|e| CallError::Unreadable(e.to_string()))?;
+        for raw in page.items.into_iter().flatten() {
+            match serde_json::from_str(raw.get()) {
+                Ok(item) => items.push(item),
+                Err(error) => report_unreadable(&collection.path, raw.get(), &error),
+            }
+        }
+        if page.metadata.r#continue.is_empty() {
+            return Ok((items, page.metadata.resource_version));
+        }
+        params.continue_token = Some(page.metadata.r#continue);
+    }
+}
+
+async fn open<T>(client: &Client, collection: &Collection<T>, version: String) -> Result<WatchStream, CallError> {
+    let params = WatchParams {
+        label_selector: collection.labels.clone(),
+        field_selector: collection.fields.clone(),
+        timeout: Some(WATCH_SECONDS),
+        bookmarks: true,
+        ..WatchParams::default()
+    };
+    let request =
+        Request::new(&collection.path).watch(&params, &version).map_err(|e| CallError::Transport(e.to_string()))?;
+    let answer = tokio::time::timeout(ANSWER_WITHIN, client.send(request.map(Into::into)))
+        .await
+        .map_err(|_| CallError::Deadline(ANSWER_WITHIN))?
+        .map_err(|e| CallError::Transport(e.to_string()))?;
+    let status = answer.status();
+    if status != StatusCode::OK {
+        let body = tokio::time::timeout(ANSWER_WITHIN, answer.into_body().collect()).await;
+        let body = body.ok().and_then(Result::ok).map(http_body_util::Collected::to_bytes).unwrap_or_default();
+        return Err(CallError::Refused(Refusal::from_answer(status, &body)));
+    }
+    Ok(WatchStream::new(Box::pin(answer.into_body().into_data_stream().map_err(|e| e.to_string())), version))
+}
+
+/// Lines of one open watch.
+struct WatchStream {
+    body: Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>,
+    buffer: BytesMut,
+    /// The last resourceVersion that this stream named: where to resume.
+    version: String,
+    opened: Instant,
+    silent: bool,
+}
+
+impl WatchStream {
+    fn new(body: Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>, version: String) -> Self {
+        Self { body, buffer: BytesMut::new(), version, opened: Instant::now(), silent: true }
+    }
+
+    /// The next line without its end, `None` at the end of the stream. Cancel-safe: a part of a line stays buffered.
+    async fn next_line(&mut self) -> Result<Option<Bytes>, CallError> {
+        let lifetime = Duration::from_secs(u64::from(WATCH_SECONDS)) + WATCH_GRACE;
+        loop {
+            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
+                let mut line = self.buffer.split_to(end + 1);
+                line.truncate(end);
+                if !line.is_empty() {
+                    self.silent = false;
+                    return Ok(Some(line.freeze()));
+                }
+                continue;
+            }
+            match tokio::time::timeout_at(self.opened + lifetime, self.body.next()).await {
+                Ok(Some(Ok(chunk))) => self.buffer.extend_from_slice(&chunk),
+                Ok(Some(Err(error))) => return Err(CallError::Transport(error)),
+                Ok(None) => return Ok(None),
+                Err(_) => return Err(CallError::Deadline(lifetime)),
+            }
+        }
+    }
+
+    fn was_silent_to_its_end(&self) -> bool {
+        self.silent && self.opened.elapsed() >= Duration::from_secs(u64::from(WATCH_SECONDS) - 1)
+    }
+}
+
+enum Line<T> {
+    Event(Event<T>, String),
+    Bookmark(String),
+    /// An object that does not decode: reported and passed over, so that one bad object does not stop the others.
+    Unreadable(Option<String>),
+    Expired,
+    Failed(CallError),
+}
+
+fn read_line<T: DeserializeOwned>(collection: &Collection<T>, line: &[u8]) -> Line<T> {
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        r#type: &'a str,
+        #[serde(borrow)]
+        object: &'a RawValue,
+    }
+    let envelope: Envelope<'_> = match serde_json::from_slice(line) {
+        Ok(envelope) => envelope,
+        Err(error) => return Line::Failed(CallError::Unreadable(error.to_string())),
+    };
+    let object = envelope.object.get();
+    match envelope.r#type {
+        "BOOKMARK" => version_of(object).map_or(Line::Unreadable(None), Line::Bookmark),
+        "ERROR" => {
+            let code = serde_json::from_str::<ErrorCode>(object).map_or(500, |status| status.code);
+            let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+            let error = CallError::Refused(Refusal::from_answer(code, object.as_bytes()));
+            if is_expired(&error) { Line::Expired } else { Line::Failed(error) }
+        }
+        kind => match serde_json::from_str::<T>(object) {
+            Ok(item) => {
+                let version = (collection.resource_version)(&item).to_owned();
+                Line::Event(if kind == "DELETED" { Event::Deleted(item) } else { Event::Applied(item) }, version)
+            }
+            Err(error) => {
+                report_unreadable(&collection.path, object, &error);
+                Line::Unreadable(version_of(object))
+            }
+        },
+    }
+}
+
+#[derive(Deserialize)]
+struct ErrorCode {
+    #[serde(default)]
+    code: u16,
+}
+
+#[derive(Deserialize)]
+struct Named {
+    metadata: NamedMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct NamedMeta {
+    resource_version: String,
+    #[serde(default)]
+    namespace: String,
+    #[serde(default)]
+    name: String,
+}
+
+fn version_of(object: &str) -> Option<String> {
+    serde_json::from_str::<Named>(object).ok().map(|named| named.metadata.resource_version)
+}
+
+fn report_unreadable(path: &str, object: &str, error: &serde_json::Error) {
+    let (namespace, name) =
+        serde_json::from_str::<Named>(object).map(|o| (o.metadata.namespace, o.metadata.name)).unwrap_or_default();
+    tracing::error!(path, namespace, name, %error, "object cannot be decoded and is passed over");
+}
+
+/// The server no longer has the history that we want to resume from (or the rest of a paged list).
+fn is_expired(error: &CallError) -> bool {
+    error.refusal().is_some_and(|r| r.code == 410)
+}

@@ -1,0 +1,200 @@
+//! The watcher against a server whose every answer is scripted, in virtual time.
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test may fail by panicking")]
+
+use std::{
+    collections::VecDeque,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use axum::{
+    body::Body,
+    http::{Request, Response},
+};
+use futures::{StreamExt, stream};
+use jobferry_kubeio::{Collection, Event, Watcher};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+#[derive(Deserialize, Debug)]
+struct Thing {
+    metadata: Meta,
+    color: String,
+}
+
+#[derive(Deserialize, Debug)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    name: String,
+    resource_version: String,
+}
+
+/// One scripted answer.
+enum Answer {
+    Json(u16, Value),
+    /// Lines of a watch; then the stream ends after this many seconds.
+    Lines(Vec<Value>, u64),
+    /// Lines of a watch that then hangs.
+    Hang(Vec<Value>),
+}
+use Answer::{Hang, Json, Lines};
+
+#[derive(Clone, Default)]
+struct Script {
+    answers: Arc<Mutex<VecDeque<Answer>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+impl Script {
+    fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
+        Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), asked: Arc::default() }
+    }
+
+    fn watcher(&self) -> Watcher<Thing> {
+        let script = self.clone();
+        let service = axum::Router::new().fallback(move |request: Request<Body>| {
+            let script = script.clone();
+            async move { script.answer(&request) }
+        });
+        let client = kube::Client::new(service, "default");
+        Watcher::new(client, Collection::new("/apis/test/v1/things", |t: &Thing| &t.metadata.resource_version))
+    }
+
+    fn answer(&self, request: &Request<Body>) -> Response<Body> {
+        self.asked.lock().unwrap().push(request.uri().to_string());
+        let answer = self.answers.lock().unwrap().pop_front().expect("a request that the script does not expect");
+        let text = |lines: Vec<Value>| lines.iter().flat_map(|l| [l.to_string(), "\n".into()]).collect::<String>();
+        match answer {
+            Json(code, body) => Response::builder().status(code).body(Body::from(body.to_string())).unwrap(),
+            Lines(lines, seconds) => {
+                let end = stream::once(tokio::time::sleep(Duration::from_secs(seconds))).map(|()| String::new());
+                let all = stream::iter([text(lines)]).chain(end).map(Ok::<_, std::convert::Infallible>);
+                Response::new(Body::from_stream(all))
+            }
+            Hang(lines) => {
+                let all = stream::iter([text(lines)]).chain(stream::pending()).map(Ok::<_, std::convert::Infallible>);
+                Response::new(Body::from_stream(all))
+            }
+        }
+    }
+
+    /// What was asked: `list`, or `watch` with the version it resumes from.
+    fn asked(&self) -> Vec<String> {
+        let version = |uri: &str| uri.rsplit("resourceVersion=").next().unwrap_or_default().to_owned();
+        let asked = self.asked.lock().unwrap();
+        asked
+            .iter()
+            .map(|u| if u.contains("watch=true") { format!("watch {}", version(u)) } else { "list".into() })
+            .collect()
+    }
+}
+
+fn thing(name: &str, version: u32) -> Value {
+    json!({"metadata": {"name": name, "resourceVersion": version.to_string()}, "color": "red"})
+}
+
+fn list(version: u32, items: &[Value]) -> Answer {
+    Json(200, json!({"metadata": {"resourceVersion": version.to_string()}, "items": items}))
+}
+
+fn event(kind: &str, object: &Value) -> Value {
+    json!({"type": kind, "object": object})
+}
+
+fn gone() -> Value {
+    json!({"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"})
+}
+
+/// The event in a form that a test can compare.
+fn tell(event: &Event<Thing>) -> String {
+    let names = |t: &Thing| format!("{}@{}", t.metadata.name, t.metadata.resource_version);
+    match event {
+        Event::Reset(items) => format!("reset [{}]", items.iter().map(names).collect::<Vec<_>>().join(" ")),
+        Event::Applied(item) => format!("applied {} {}", names(item), item.color),
+        Event::Deleted(item) => format!("deleted {}", names(item)),
+        Event::Interrupted(error) => format!("interrupted {error}"),
+        Event::Resumed => "resumed".into(),
+    }
+}
+
+async fn told(watcher: &mut Watcher<Thing>, count: usize) -> Vec<String> {
+    let mut events = Vec::new();
+    for _ in 0..count {
+        events.push(tell(&watcher.next().await));
+    }
+    events
+}
+
+#[tokio::test(start_paused = true)]
+async fn it_lists_watches_and_resumes_from_the_last_version_it_saw() {
+    let script = Script::new([
+        list(5, &[thing("a", 3)]),
+        Lines(vec![event("MODIFIED", &thing("a", 6)), event("DELETED", &thing("a", 7))], 1),
+        Lines(vec![event("BOOKMARK", &thing("", 9))], 60),
+        Hang(vec![event("ADDED", &thing("b", 10))]),
+    ]);
+    let events = told(&mut script.watcher(), 4).await;
+    assert_eq!(events, ["reset [a@3]", "applied a@6 red", "deleted a@7", "applied b@10 red"]);
+    assert_eq!(script.asked(), ["list", "watch 5", "watch 7", "watch 9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn pages_of_a_list_become_one_reset() {
+    let first = json!({"metadata": {"resourceVersion": "5", "continue": "next"}, "items": [thing("a", 1)]});
+    let script = Script::new([Json(200, first), list(5, &[thing("b", 2)])]);
+    assert_eq!(told(&mut script.watcher(), 1).await, ["reset [a@1 b@2]"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn expired_history_means_a_new_list_however_the_server_says_it() {
+    let script = Script::new([
+        list(5, &[]),
+        Lines(vec![event("ERROR", &gone())], 60),
+        list(20, &[thing("a", 19)]),
+        Json(410, gone()),
+        list(30, &[]),
+    ]);
+    assert_eq!(told(&mut script.watcher(), 3).await, ["reset []", "reset [a@19]", "reset []"]);
+    assert_eq!(script.asked(), ["list", "watch 5", "list", "watch 20", "list"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_outage_is_reported_and_the_watch_resumes_without_a_list() {
+    let down = || Json(503, json!({"kind": "Status", "code": 503, "reason": "ServiceUnavailable", "message": "away"}));
+    let script = Script::new([
+        list(5, &[]),
+        Lines(vec![event("ADDED", &thing("a", 6))], 1),
+        down(),
+        down(),
+        Hang(vec![event("MODIFIED", &thing("a", 8))]),
+    ]);
+    let events = told(&mut script.watcher(), 6).await;
+    let interrupted = "interrupted 503 ServiceUnavailable: away";
+    assert_eq!(events, ["reset []", "applied a@6 red", interrupted, interrupted, "resumed", "applied a@8 red"]);
+    assert_eq!(script.asked(), ["list", "watch 5", "watch 6", "watch 6", "watch 6"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_hangs_past_its_end_counts_as_cut() {
+    let script = Script::new([list(5, &[]), Hang(vec![]), Hang(vec![event("ADDED", &thing("a", 6))])]);
+    let events = told(&mut script.watcher(), 4).await;
+    assert_eq!(events, ["reset []", "interrupted no answer within 70s", "resumed", "applied a@6 red"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_whole_watch_without_a_bookmark_is_not_trusted() {
+    let script = Script::new([list(500, &[thing("a", 499)]), Lines(vec![], 60), list(40, &[])]);
+    assert_eq!(told(&mut script.watcher(), 2).await, ["reset [a@499]", "reset []"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_object_that_does_not_decode_is_passed_over_and_stops_nothing() {
+    let bad = json!({"metadata": {"name": "bad", "resourceVersion": "6"}, "color": 7});
+    let script = Script::new([
+        list(5, &[bad.clone(), thing("a", 4)]),
+        Lines(vec![event("ADDED", &bad)], 1),
+        Hang(vec![event("ADDED", &thing("b", 7))]),
+    ]);
+    assert_eq!(told(&mut script.watcher(), 2).await, ["reset [a@4]", "applied b@7 red"]);
+    assert_eq!(script.asked(), ["list", "watch 5", "watch 6"]);
+}
