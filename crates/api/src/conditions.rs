@@ -1,0 +1,21 @@
+//! Condition types and reasons on the user's workload and on Workers.
+
+/// For people: True says on which worker and why, False says why not yet.
+pub const PLACED: &str = "jobferry.dev/Placed";
+/// For the dispatcher: the placement record, as JSON in the message. Users with the `edit` role cannot write status, so
+/// they can neither forge nor remove it.
+pub const PLACEMENT: &str = "jobferry.dev/Placement";
+
+/// Reason of `Placed=True`.
+pub const REASON_PLACED: &str = "Placed";
+/// Reason of `Placed=False`: no worker fits now; the message counts the reasons.
+pub const REASON_NO_WORKER_FITS: &str = "NoWorkerFits";
+/// Reason of `Placed=False`: the workload's own narrowing cannot be read.
+pub const REASON_INVALID_NARROWING: &str = "InvalidNarrowing";
+/// Reason of a Job that failed because somebody deleted its mirror on the worker before its end was seen.
+pub const REASON_MIRROR_DELETED: &str = "MirrorDeleted";
+
+/// On a Worker: the dispatcher has a live watch on it.
+pub const CONNECTED: &str = "Connected";
+/// On a Worker: its credentials and identity are fit to be used.
+pub const ACCEPTED: &str = "Accepted";

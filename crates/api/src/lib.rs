@@ -1,0 +1,35 @@
+//! Everything about Jobferry that others can see and depend on: custom resources, and the names of labels, annotations,
+//! conditions and reasons. No logic lives here; a name that is written anywhere else is a bug.
+//!
+//! ```text
+//!   manager                                        worker
+//!   Job  spec.managedBy: jobferry.dev/dispatcher   Job (mirror)  label      jobferry.dev/origin
+//!        label      jobferry.dev/worker                          annotation jobferry.dev/origin-uid
+//!        condition  jobferry.dev/Placed                          annotation jobferry.dev/epoch
+//!        condition  jobferry.dev/Placement         pods          label      jobferry.dev/origin-uid
+//!   Worker, one a worker cluster
+//! ```
+
+pub mod annotations;
+pub mod conditions;
+pub mod labels;
+pub mod managed_by;
+mod worker;
+
+pub use worker::{Worker, WorkerSpec, WorkerStatus};
+
+/// The API group of our custom resources.
+pub const GROUP: &str = "jobferry.dev";
+
+/// The namespace on the management cluster that holds the workers' credentials and the dispatcher's lease.
+pub const SYSTEM_NAMESPACE: &str = "jobferry-system";
+
+/// The key of a worker's Secret that holds its kubeconfig.
+pub const KUBECONFIG_KEY: &str = "kubeconfig";
+
+/// The custom resource definitions that the management cluster needs.
+pub fn custom_resource_definitions()
+-> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
+    use kube::CustomResourceExt;
+    vec![Worker::crd()]
+}

@@ -1,0 +1,60 @@
+//! The `Worker` resource: one worker cluster.
+#![allow(unreachable_pub, reason = "the schema derive repeats the struct in a private module")]
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::{CustomResource, KubeSchema};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// A cluster that runs mirrors of the workloads submitted to this one.
+#[derive(CustomResource, Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]
+#[kube(
+    group = "jobferry.dev",
+    version = "v1alpha1",
+    kind = "Worker",
+    plural = "workers",
+    category = "jobferry",
+    status = "WorkerStatus",
+    derive = "PartialEq",
+    validation = kube::core::Rule::new("size(self.metadata.name) <= 63")
+        .message("the name of a Worker is used as a label value: at most 63 characters"),
+    printcolumn(
+        name = "Connected",
+        type_ = "string",
+        json_path = r#".status.conditions[?(@.type=="Connected")].status"#
+    ),
+    printcolumn(name = "Version", type_ = "string", json_path = ".status.version"),
+    printcolumn(name = "Unfinished", type_ = "integer", json_path = ".status.unfinished"),
+    printcolumn(name = "Cordoned", type_ = "boolean", json_path = ".spec.cordoned"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase")]
+pub struct WorkerSpec {
+    /// Name of the Secret, in the dispatcher's own namespace, whose key `kubeconfig` says how to reach the cluster.
+    pub kubeconfig_secret: String,
+    /// No new workloads are placed here; running ones stay.
+    #[serde(default)]
+    pub cordoned: bool,
+}
+
+/// What the dispatcher knows of a worker.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+pub struct WorkerStatus {
+    /// The cluster's identity: the UID of its kube-system namespace. Placements hold it, so that another cluster behind
+    /// the same address is noticed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub identity: Option<String>,
+    /// The Kubernetes version that it reports.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub version: Option<String>,
+    /// Since when the dispatcher has been connected without a break.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub connected_since: Option<Time>,
+    /// How many unfinished workloads of ours are placed there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub unfinished: Option<i32>,
+    /// `Accepted` and `Connected`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub conditions: Vec<Condition>,
+}
