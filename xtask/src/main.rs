@@ -1,1 +1,54 @@
-fn main() {}
+//! `cargo xtask`: everything that needs more than cargo. One file a command.
+//!
+//! ```text
+//! cargo xtask test [--full]                           the one test command, also what CI runs
+//! cargo xtask testbed build [--version 1.35|1.37]     real Kubernetes binaries, built once, cached outside the repository
+//! cargo xtask testbed up --clusters N --dir DIR       N real clusters on loopback until Ctrl-C
+//! ```
+//!
+//! stdout is data (a path, test lines, the summary); talk about progress goes to stderr.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
+
+mod layering;
+mod stopwatch;
+mod test;
+mod test_report;
+mod testbed_build;
+mod testbed_up;
+mod workspace;
+
+use std::process::ExitCode;
+
+const USAGE: &str = "\
+usage: cargo xtask <command>
+
+  test [--full]                          format, lints, docs, layering, unit, doc and CLI tests, and the
+                                         real-Kubernetes suite where Go is installed; --full adds the
+                                         newest Kubernetes and everything too long for every run
+  testbed build [--version 1.35|1.37]    build (or find in the cache) a real control plane; the last line
+                                         on stdout is the directory of the binaries
+  testbed up --clusters N --dir DIR      run N real clusters until Ctrl-C and print their kubeconfigs;
+             [--version 1.35|1.37]       --no-runner leaves pods alone (by default a scripted node
+             [--no-runner]               \"runs\" them, so that Jobs finish)";
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let outcome = match words.as_slice() {
+        ["test", options @ ..] => test::run(options),
+        ["testbed", "build", options @ ..] => testbed_build::run(options),
+        ["testbed", "up", options @ ..] => testbed_up::run(options),
+        ["help" | "--help" | "-h"] => {
+            println!("{USAGE}");
+            Ok(())
+        }
+        _ => Err(anyhow::anyhow!("unknown command `{}`\n\n{USAGE}", words.join(" "))),
+    };
+    match outcome {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

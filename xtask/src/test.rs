@@ -1,0 +1,116 @@
+//! `cargo xtask test`: the one test command.
+//!
+//! Stages run one after the other, also past a failed one, so that one look at the summary shows all that is wrong.
+//! Tests that need real Kubernetes carry `#[ignore]` and live in test targets called `real_*` (`full_*`: too long for
+//! every run). Plain `cargo test` so stays fast and says what it left out; this command runs them with `--ignored`
+//! once the test bed is built.
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use anyhow::{Context, Result, bail, ensure};
+
+use crate::stopwatch::Stopwatch;
+use crate::test_report::{Report, Stage, Tests, Verdict};
+use crate::testbed_build::{self, INSTALL_GO, MAIN_VERSION, NEWEST_VERSION};
+use crate::{layering, workspace};
+
+pub(crate) fn run(options: &[&str]) -> Result<()> {
+    let full = match options {
+        [] => false,
+        ["--full"] => true,
+        other => bail!("test takes only --full, not `{}`", other.join(" ")),
+    };
+    let mut report = Report::default();
+    report.add(stage("formatting", || run_to_end(workspace::cargo().args(["fmt", "--all", "--check"]))));
+    report.add(stage("clippy", || {
+        run_to_end(workspace::cargo().args(["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
+    }));
+    report.add(stage("rustdoc", || {
+        run_to_end(workspace::cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
+    }));
+    report.add(stage("layering", || {
+        let breaches = layering::breaches()?;
+        ensure!(breaches.is_empty(), "{}", breaches.join("\n"));
+        Ok((Tests::default(), Verdict::Passed))
+    }));
+    report.add(stage("unit and CLI tests", || cargo_test(workspace::cargo().args(["test", "--tests"]), &[])));
+    report.add(stage("doc tests", || cargo_test(workspace::cargo().args(["test", "--doc"]), &[])));
+    report
+        .add_catching_up(stage(&format!("real Kubernetes {MAIN_VERSION}"), || real_kubernetes(MAIN_VERSION, "real_")));
+    if full {
+        report.add(stage(&format!("real Kubernetes {NEWEST_VERSION}"), || real_kubernetes(NEWEST_VERSION, "real_")));
+        report.add_catching_up(stage("long tests", || real_kubernetes(MAIN_VERSION, "full_")));
+    }
+    print!("\n{report}");
+    ensure!(report.is_good(), "not all stages passed");
+    Ok(())
+}
+
+fn stage(name: &str, work: impl FnOnce() -> Result<(Tests, Verdict)>) -> Stage {
+    eprintln!("\n==> {name}");
+    let stopwatch = Stopwatch::start();
+    let (tests, verdict) = work().unwrap_or_else(|error| {
+        eprintln!("{error:#}");
+        (Tests::default(), Verdict::Failed(error.to_string().lines().next().unwrap_or_default().to_owned()))
+    });
+    Stage { name: name.to_owned(), verdict, tests, time: stopwatch.read() }
+}
+
+fn run_to_end(command: &mut Command) -> Result<(Tests, Verdict)> {
+    let status = command.status().with_context(|| format!("running {command:?}"))?;
+    ensure!(status.success(), "failed ({status})");
+    Ok((Tests::default(), Verdict::Passed))
+}
+
+/// Runs a `cargo test` over the workspace, passes its lines through and adds up the results in them.
+fn cargo_test(command: &mut Command, harness_options: &[&str]) -> Result<(Tests, Verdict)> {
+    command.args(["--workspace", "--no-fail-fast", "--"]).args(harness_options).stdout(Stdio::piped());
+    let mut child = command.spawn().context("running `cargo test`")?;
+    let mut tests = Tests::default();
+    if let Some(stdout) = child.stdout.take() {
+        for line in BufReader::new(stdout).lines() {
+            let line = line.context("reading the output of `cargo test`")?;
+            println!("{line}");
+            tests += Tests::parse(&line).unwrap_or_default();
+        }
+    }
+    let status = child.wait().context("waiting for `cargo test`")?;
+    let verdict = match (status.success(), tests.failed) {
+        (true, _) => Verdict::Passed,
+        (false, 0) => Verdict::Failed(format!("`cargo test` failed before its tests could ({status})")),
+        (false, failed) => Verdict::Failed(format!("{failed} failed")),
+    };
+    Ok((tests, verdict))
+}
+
+/// Runs the test targets whose name starts with `prefix` on real clusters of Kubernetes `minor`.
+fn real_kubernetes(minor: &str, prefix: &str) -> Result<(Tests, Verdict)> {
+    if !has_test_targets(prefix)? {
+        return Ok((Tests::default(), Verdict::Skipped(format!("there is no test target {prefix}* yet"))));
+    }
+    if !testbed_build::go_is_installed() {
+        return Ok((Tests::default(), Verdict::Skipped(format!("no Go here; to enable: {INSTALL_GO}"))));
+    }
+    let binaries = testbed_build::build(minor)?;
+    let mut command = workspace::cargo();
+    command.args(["test", "--test", &format!("{prefix}*")]).env("JOBFERRY_TESTBED", binaries);
+    cargo_test(&mut command, &["--ignored"])
+}
+
+/// Whether any crate has one: `cargo test --test 'x*'` is an error where nothing matches.
+fn has_test_targets(prefix: &str) -> Result<bool> {
+    let crates = workspace::root().join("crates");
+    for entry in std::fs::read_dir(&crates).with_context(|| format!("reading {}", crates.display()))? {
+        if has_entry_with_prefix(&entry?.path().join("tests"), prefix) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn has_entry_with_prefix(directory: &Path, prefix: &str) -> bool {
+    let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.into_iter().any(|entry| entry.file_name().to_string_lossy().starts_with(prefix))
+}

@@ -1,0 +1,16 @@
+//! Where we are and how to call the cargo that called us.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+/// The root of the repository.
+pub(crate) fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), PathBuf::from)
+}
+
+/// `cargo` of the same toolchain, run in the root of the repository.
+pub(crate) fn cargo() -> Command {
+    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    command.current_dir(root());
+    command
+}
