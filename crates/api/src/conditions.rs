@@ -12,6 +12,8 @@ pub const REASON_PLACED: &str = "Placed";
 pub const REASON_NO_WORKER_FITS: &str = "NoWorkerFits";
 /// Reason of `Placed=False`: the workload's own narrowing cannot be read.
 pub const REASON_INVALID_NARROWING: &str = "InvalidNarrowing";
+/// Reason of `Placed=False`: the worker that was chosen refuses to take the workload.
+pub const REASON_REFUSED: &str = "Refused";
 /// Reason of a Job that failed because somebody deleted its mirror on the worker before its end was seen.
 pub const REASON_MIRROR_DELETED: &str = "MirrorDeleted";
 

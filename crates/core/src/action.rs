@@ -1,0 +1,84 @@
+//! What a plan consists of.
+
+use std::time::Duration;
+
+use job_api::Errors;
+use k8s_openapi::api::batch::v1::JobStatus;
+
+use crate::{
+    record::Placement,
+    workload::{Mirror, Told},
+};
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Action {
+    /// Write where the workload goes, before anything is created there.
+    RecordPlacement(Placement),
+    /// Create the mirror of this placement on its worker.
+    CreateMirror(Placement),
+    /// Read the mirror's name on the worker, fresh: is it absent?
+    ProveAbsent {
+        /// The worker to ask.
+        worker: String,
+        /// The epoch that the proof is for.
+        epoch: u32,
+    },
+    /// Read the workload on the manager, fresh: is it gone?
+    ProveGone {
+        /// The namespace of the workload.
+        namespace: String,
+        /// Its name.
+        name: String,
+    },
+    /// The manager's view is older than what a worker shows: read the workload again.
+    ReadAgain,
+    /// Write the status, and with it the record if it changed.
+    WriteStatus {
+        /// The next status.
+        status: Box<JobStatus>,
+        /// The record to write along.
+        placement: Option<Placement>,
+    },
+    /// Tell people why the workload waits.
+    Tell(Told),
+    /// Delete a mirror, by its UID.
+    DeleteMirror {
+        /// The worker that has it.
+        worker: String,
+        /// The mirror.
+        mirror: MirrorRef,
+    },
+    /// Nothing before this (monotonic) time.
+    WakeAt(Duration),
+    /// Something that should never be: to be logged and counted.
+    Alarm(Alarm),
+}
+
+/// What it takes to delete exactly one mirror.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct MirrorRef {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its UID.
+    pub uid: String,
+}
+
+impl From<&Mirror> for MirrorRef {
+    fn from(mirror: &Mirror) -> Self {
+        Self { namespace: mirror.namespace.clone(), name: mirror.name.clone(), uid: mirror.uid.clone() }
+    }
+}
+
+/// Something that should never be.
+#[derive(Debug, Clone, PartialEq, thiserror::Error)]
+pub enum Alarm {
+    /// The projection made a status that the API server would reject. It is not written.
+    #[error("the projected status breaks a rule of the Job API and is held back: {0}")]
+    IllegalStatus(Errors),
+    /// The record on the workload cannot be read.
+    #[error("the placement record cannot be read; the workload is left alone. Is an older dispatcher running?")]
+    UnreadableRecord,
+}

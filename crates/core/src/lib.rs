@@ -1,0 +1,30 @@
+//! Every decision of the dispatcher, as pure functions: no client, no runtime, no clock. Time comes in as an argument.
+//!
+//! ```text
+//!   Workload (manager)  ┐
+//!   Mirror   (worker)   ├─ View ── plan() ──> [Action]      what to write next, where, and why
+//!   WorkerView          ┘
+//! ```
+//!
+//! - [`workload`]: the few fields that decisions need, decoded straight from the API server's JSON.
+//! - [`record`]: the placement record that lives on the user's workload; it is the only memory that must survive us.
+//! - [`placement`]: which worker, with a verdict for each one that was not chosen.
+//! - [`mirror`]: the user's Job turned into the Job that a worker runs.
+//! - [`project`]: the mirror's status turned into a status that the manager's API server accepts.
+//! - [`knowledge`] -> [`phase`] -> [`plan`] -> [`action`]: from what is known of one workload to what is due.
+//! - [`patch`]: the bodies of our writes.
+//! - [`kubeconfig`]: what a worker's credentials may say.
+
+pub mod action;
+pub mod knowledge;
+pub mod kubeconfig;
+pub mod mirror;
+pub mod patch;
+pub mod phase;
+pub mod placement;
+pub mod plan;
+pub mod project;
+pub mod record;
+pub mod selector;
+pub mod time;
+pub mod workload;

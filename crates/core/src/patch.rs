@@ -1,0 +1,85 @@
+//! The bodies of our writes to the user's workload. One form only: a strategic-merge PATCH to `/status` that carries uid
+//! and resourceVersion, so that it never lands on another object or over somebody else's change.
+
+use job_api::conditions;
+use jobferry_api as api;
+use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
+use serde_json::{Map, Value, json};
+
+use crate::{
+    record::Placement,
+    workload::{Told, Workload},
+};
+
+/// Records a placement: the record for us, a condition and a label for people, in one write.
+pub fn placement(workload: &Workload, placement: &Placement) -> Result<Value, serde_json::Error> {
+    let told = Told {
+        holds: true,
+        reason: api::conditions::REASON_PLACED.into(),
+        message: format!("on worker {}", placement.worker),
+        at: Some(placement.since.clone()),
+    };
+    let mut body = preconditions(workload);
+    body["metadata"]["labels"] = json!({ api::labels::WORKER: placement.worker });
+    body["status"] = json!({ "conditions": [placement.condition()?, placed_condition(&told)] });
+    Ok(body)
+}
+
+/// Tells people about the placement.
+pub fn told(workload: &Workload, told: &Told) -> Value {
+    let mut body = preconditions(workload);
+    body["status"] = json!({ "conditions": [placed_condition(told)] });
+    body
+}
+
+/// Writes a status, and the record along with it if it changed.
+pub fn status(
+    workload: &Workload,
+    next: &JobStatus,
+    placement: Option<&Placement>,
+) -> Result<Value, serde_json::Error> {
+    let mut status = match serde_json::to_value(next)? {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    };
+    // What is not there must be cleared by name: a patch keeps what it does not mention.
+    for field in [
+        "active",
+        "ready",
+        "terminating",
+        "succeeded",
+        "failed",
+        "startTime",
+        "completionTime",
+        "completedIndexes",
+        "failedIndexes",
+        "uncountedTerminatedPods",
+    ] {
+        status.entry(field).or_insert(Value::Null);
+    }
+    let stored = workload.status.conditions.as_deref().unwrap_or_default();
+    let mut changed: Vec<JobCondition> =
+        next.conditions.iter().flatten().filter(|condition| !stored.contains(condition)).cloned().collect();
+    if let Some(placement) = placement {
+        changed.push(placement.condition()?);
+    }
+    status.insert("conditions".into(), serde_json::to_value(changed)?);
+    let mut body = preconditions(workload);
+    body["status"] = Value::Object(status);
+    Ok(body)
+}
+
+fn preconditions(workload: &Workload) -> Value {
+    json!({ "metadata": { "uid": workload.uid, "resourceVersion": workload.resource_version } })
+}
+
+fn placed_condition(told: &Told) -> JobCondition {
+    JobCondition {
+        type_: api::conditions::PLACED.into(),
+        status: if told.holds { conditions::TRUE } else { conditions::FALSE }.into(),
+        reason: Some(told.reason.clone()),
+        message: Some(told.message.clone()),
+        last_probe_time: told.at.clone(),
+        last_transition_time: told.at.clone(),
+    }
+}

@@ -1,0 +1,90 @@
+//! Where a workload stands.
+
+use std::collections::BTreeMap;
+
+use crate::{
+    knowledge::{Knowledge, Sighting},
+    placement::WorkerView,
+    record::{Placement, Record},
+    workload::Mirror,
+};
+
+/// Where a workload stands. Derived from the objects on every event, never stored beside them.
+#[derive(Debug, PartialEq)]
+pub enum Phase<'a> {
+    /// Somebody else's, or nothing is known of it.
+    NotOurs,
+    /// The manager no longer has it; its mirrors are orphans.
+    Gone,
+    /// Its deletion was asked for.
+    Leaving,
+    /// It has ended, for good.
+    Finished,
+    /// Its record cannot be read, so nothing may be assumed.
+    Unknown,
+    /// A mirror exists, but the record is missing: the manager was restored, or somebody wiped the status.
+    Recovering {
+        /// The worker that has the mirror.
+        worker: &'a str,
+        /// The mirror of the highest epoch.
+        mirror: &'a Mirror,
+    },
+    /// Nobody has chosen a worker yet, because the user suspended it.
+    Suspended,
+    /// Nobody has chosen a worker yet.
+    Waiting,
+    /// The record is written; its mirror is not to be seen.
+    Placed {
+        /// The record.
+        at: &'a Placement,
+        /// The worker, if it is live and still the same cluster.
+        reachable: bool,
+        /// The mirror's last state, if it was seen before it vanished.
+        last_seen: Option<&'a Mirror>,
+    },
+    /// The mirror is there.
+    Running {
+        /// The record.
+        at: &'a Placement,
+        /// The mirror.
+        mirror: &'a Mirror,
+    },
+}
+
+/// Where a workload stands.
+pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -> Phase<'a> {
+    let Some(workload) = &known.workload else {
+        return if known.mirrors.is_empty() { Phase::NotOurs } else { Phase::Gone };
+    };
+    if !workload.is_ours() {
+        return Phase::NotOurs;
+    }
+    if workload.deleting {
+        return Phase::Leaving;
+    }
+    if workload.is_finished() {
+        return Phase::Finished;
+    }
+    match &workload.record {
+        Record::Unreadable => Phase::Unknown,
+        Record::None => {
+            let mirrors = known.present().filter(|(_, mirror)| !mirror.deleting);
+            match mirrors.max_by_key(|(_, mirror)| mirror.epoch) {
+                Some((worker, mirror)) => Phase::Recovering { worker, mirror },
+                None if workload.spec.suspended => Phase::Suspended,
+                None => Phase::Waiting,
+            }
+        }
+        Record::Placed(at) => match known.mirrors.get(&at.worker) {
+            Some(Sighting::Present(mirror)) => Phase::Running { at, mirror },
+            sighting => {
+                let live = workers.get(&at.worker).and_then(WorkerView::live_identity);
+                let last_seen = match sighting {
+                    Some(Sighting::Vanished(mirror)) if mirror.epoch == at.epoch => Some(mirror),
+                    _ => None,
+                };
+                Phase::Placed { at, reachable: live == Some(&at.identity), last_seen }
+            }
+        },
+    }
+}

@@ -1,0 +1,317 @@
+//! Given this knowledge, expect exactly this plan.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::{
+    action::MirrorRef,
+    knowledge::{Memory, Sighting},
+    placement::Link,
+};
+use job_api::Rules;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+const NOW: Now = Now { wall: Timestamp::constant(1_800_000_000, 0), monotonic: Duration::from_secs(1000) };
+
+/// A world of one workload `train` in namespace `ml`, and the workers eu-1 and eu-2.
+struct World {
+    known: Knowledge,
+    workers: BTreeMap<String, WorkerView>,
+    job: Value,
+}
+
+fn world() -> World {
+    let live = |identity: &str| WorkerView {
+        labels: BTreeMap::new(),
+        cordoned: false,
+        link: Link::Live { identity: identity.into() },
+        unacknowledged: 0,
+        unfinished: 0,
+    };
+    let job = json!({
+        "metadata": {"namespace": "ml", "name": "train", "uid": "u1", "resourceVersion": "10", "annotations": {}},
+        "spec": {"managedBy": "jobferry.dev/dispatcher", "completions": 1, "parallelism": 1},
+        "status": {"conditions": []},
+    });
+    let workers = [("eu-1".into(), live("id-1")), ("eu-2".into(), live("id-2"))].into();
+    World { known: Knowledge::default(), workers, job }
+}
+
+fn placement() -> Placement {
+    Placement::new("eu-1".into(), "id-1".into(), 1, NOW.wall)
+}
+
+fn mirror(status: &Value) -> Mirror {
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "ml", "name": "train", "uid": "m1", "resourceVersion": "5",
+                     "annotations": {"jobferry.dev/origin-uid": "u1", "jobferry.dev/epoch": "1"}},
+        "status": status,
+    }))
+    .unwrap()
+}
+
+fn running() -> Mirror {
+    mirror(&json!({"active": 1, "ready": 1, "startTime": "2026-11-15T10:00:00Z"}))
+}
+
+fn complete() -> Mirror {
+    let condition =
+        |type_: &str| json!({"type": type_, "status": "True", "reason": "CompletionsReached", "message": "m"});
+    mirror(&json!({
+        "succeeded": 1, "startTime": "2026-11-15T10:00:00Z", "completionTime": "2026-11-15T10:01:00Z",
+        "conditions": [condition("SuccessCriteriaMet"), condition("Complete")],
+    }))
+}
+
+impl World {
+    fn job(mut self, pointer: &str, value: Value) -> Self {
+        let (parent, key) = pointer.rsplit_once('/').unwrap();
+        self.job.pointer_mut(parent).unwrap()[key] = value;
+        self
+    }
+
+    fn placed(self, placement: &Placement) -> Self {
+        let condition = serde_json::to_value(placement.condition().unwrap()).unwrap();
+        self.condition(condition)
+    }
+
+    fn condition(mut self, condition: Value) -> Self {
+        self.job["status"]["conditions"].as_array_mut().unwrap().push(condition);
+        self
+    }
+
+    fn mirror_on(mut self, worker: &str, mirror: Mirror) -> Self {
+        self.known.mirrors.insert(worker.into(), Sighting::Present(mirror));
+        self
+    }
+
+    fn vanished_on(mut self, worker: &str, mirror: Mirror) -> Self {
+        self.known.mirrors.insert(worker.into(), Sighting::Vanished(mirror));
+        self
+    }
+
+    fn link(mut self, worker: &str, link: Link) -> Self {
+        self.workers.get_mut(worker).unwrap().link = link;
+        self
+    }
+
+    fn remembering(mut self, memory: Memory) -> Self {
+        self.known.memory = memory;
+        self
+    }
+
+    fn acknowledged(self, ago: Duration) -> Self {
+        let at = NOW.monotonic.checked_sub(ago).unwrap();
+        self.remembering(Memory { acknowledged: Some((1, at)), ..Memory::default() })
+    }
+
+    fn without_workload(mut self) -> Self {
+        self.job = Value::Null;
+        self
+    }
+
+    fn plan(mut self) -> Vec<Action> {
+        if !self.job.is_null() {
+            self.known.workload = Some(serde_json::from_value(self.job).unwrap());
+        }
+        plan(&self.known, Surroundings { workers: &self.workers, rules: Rules::newest(), now: NOW })
+    }
+}
+
+fn delete_on(worker: &str) -> Action {
+    Action::DeleteMirror {
+        worker: worker.into(),
+        mirror: MirrorRef { namespace: "ml".into(), name: "train".into(), uid: "m1".into() },
+    }
+}
+
+fn prove_absent() -> Action {
+    Action::ProveAbsent { worker: "eu-1".into(), epoch: 1 }
+}
+
+const AWAY: Link = Link::Away { since: Timestamp::UNIX_EPOCH };
+
+#[test]
+fn a_new_workload_is_recorded_before_anything_is_created() {
+    let plan = world().job("/spec/completions", json!(2)).plan();
+    let [Action::RecordPlacement(placement)] = plan.as_slice() else { panic!("{plan:?}") };
+    assert_eq!((placement.epoch, placement.mirror.as_ref()), (1, None));
+}
+
+#[test]
+fn the_least_loaded_worker_that_is_live_and_open_is_chosen() {
+    let mut world = world();
+    world.workers.get_mut("eu-1").unwrap().unfinished = 3;
+    world.workers.get_mut("eu-2").unwrap().unfinished = 2;
+    let plan = world.plan();
+    assert!(
+        matches!(&plan[..], [Action::RecordPlacement(p)] if p.worker == "eu-2" && p.identity == "id-2"),
+        "{plan:?}"
+    );
+}
+
+#[test]
+fn jobs_of_others_are_not_touched() {
+    for value in
+        [json!(null), json!("kubernetes.io/job-controller"), json!("jobferry.dev/local"), json!("example.com/other")]
+    {
+        assert_eq!(world().job("/spec/managedBy", value.clone()).plan(), [], "{value}");
+    }
+}
+
+#[test]
+fn a_workload_that_fits_nowhere_says_why_and_does_not_repeat_itself() {
+    let narrowed = || world().job("/metadata/annotations", json!({"jobferry.dev/workers": "us-1"}));
+    let plan = narrowed().plan();
+    let [Action::Tell(told)] = plan.as_slice() else { panic!("{plan:?}") };
+    assert_eq!(told.message, "of 2 workers none fits: 2 not among the named workers");
+    let said = json!({"type": "jobferry.dev/Placed", "status": "False", "reason": "NoWorkerFits", "message": told.message,
+                      "lastTransitionTime": "2020-01-01T00:00:00Z"});
+    assert_eq!(narrowed().condition(said).plan(), []);
+}
+
+#[test]
+fn news_about_waiting_comes_at_most_once_a_minute() {
+    let world = world().job("/metadata/annotations", json!({"jobferry.dev/worker-selector": "a b"}));
+    let before = Timestamp::from_second(NOW.wall.as_second() - 20).unwrap();
+    let said = json!({"type": "jobferry.dev/Placed", "status": "False", "reason": "NoWorkerFits", "message": "old",
+                      "lastTransitionTime": before.to_string()});
+    assert_eq!(world.condition(said).plan(), [Action::WakeAt(NOW.monotonic + Duration::from_secs(40))]);
+}
+
+#[test]
+fn a_suspended_workload_is_not_placed_and_looks_as_the_built_in_controller_shows_it() {
+    let plan = world().job("/spec/suspend", json!(true)).plan();
+    let [Action::WriteStatus { status, placement: None }] = plan.as_slice() else { panic!("{plan:?}") };
+    let conditions = status.conditions.as_deref().unwrap();
+    assert_eq!(conditions::find(conditions, "Suspended").unwrap().reason.as_deref(), Some("JobSuspended"));
+    let shown = serde_json::to_value(&conditions[0]).unwrap();
+    assert_eq!(world().job("/spec/suspend", json!(true)).condition(shown).plan(), []);
+}
+
+#[test]
+fn the_mirror_is_created_only_soon_after_its_placement_was_acknowledged() {
+    let placed = || world().placed(&placement());
+    assert_eq!(placed().acknowledged(Duration::from_secs(1)).plan(), [Action::CreateMirror(placement())]);
+    let too_late = QUARANTINE.checked_sub(WRITE_DEADLINE).unwrap();
+    assert_eq!(placed().acknowledged(too_late).plan(), [prove_absent()]);
+}
+
+#[test]
+fn after_a_restart_nothing_is_created_before_absence_is_proved_and_the_placement_recorded_again() {
+    let placed = || world().placed(&placement());
+    assert_eq!(placed().plan(), [prove_absent()]);
+    let proved = Memory { absent: Some(1), ..Memory::default() };
+    assert_eq!(placed().remembering(proved).plan(), [Action::RecordPlacement(placement())]);
+}
+
+#[test]
+fn a_refused_create_is_not_repeated_before_its_time() {
+    let until = NOW.monotonic + Duration::from_secs(5);
+    let memory =
+        Memory { acknowledged: Some((1, NOW.monotonic)), refused: Some(("quota".into(), until)), ..Memory::default() };
+    let plan = world().placed(&placement()).remembering(memory).plan();
+    assert!(
+        matches!(&plan[..], [Action::Tell(told), Action::WakeAt(at)] if told.message.contains("quota") && *at == until),
+        "{plan:?}"
+    );
+}
+
+#[test]
+fn an_unreachable_worker_is_waited_for() {
+    assert_eq!(world().placed(&placement()).link("eu-1", AWAY).plan(), []);
+    let other_cluster = Link::Live { identity: "id-of-another-cluster".into() };
+    assert_eq!(
+        world().placed(&placement()).link("eu-1", other_cluster).plan(),
+        [],
+        "the same name is not the same cluster"
+    );
+}
+
+#[test]
+fn a_mirror_that_vanished_is_proved_absent_and_then_fails_the_workload() {
+    let vanished = || world().placed(&placement()).vanished_on("eu-1", running());
+    assert_eq!(vanished().plan(), [prove_absent()]);
+    let plan = vanished().remembering(Memory { absent: Some(1), ..Memory::default() }).plan();
+    let [Action::WriteStatus { status, .. }] = plan.as_slice() else { panic!("{plan:?}") };
+    let failed = conditions::find(status.conditions.as_deref().unwrap(), "Failed").unwrap();
+    assert_eq!(failed.reason.as_deref(), Some("MirrorDeleted"));
+}
+
+#[test]
+fn a_mirror_that_finished_and_vanished_before_we_looked_still_counts() {
+    let plan = world().placed(&placement()).vanished_on("eu-1", complete()).plan();
+    assert!(matches!(&plan[..], [Action::WriteStatus { status, .. }] if status.completion_time.is_some()), "{plan:?}");
+}
+
+#[test]
+fn the_first_status_goes_out_at_once_with_the_mirrors_uid_and_progress_is_gathered() {
+    let plan = world().placed(&placement()).mirror_on("eu-1", running()).plan();
+    let [Action::WriteStatus { status, placement: Some(record) }] = plan.as_slice() else { panic!("{plan:?}") };
+    assert_eq!((status.active, record.mirror.as_deref()), (Some(1), Some("m1")));
+
+    let just_written = Memory { status_written: Some(NOW.monotonic), ..Memory::default() };
+    let running = world().placed(&placement()).mirror_on("eu-1", running()).remembering(just_written.clone());
+    assert_eq!(running.plan(), [Action::WakeAt(NOW.monotonic + STATUS_INTERVAL)]);
+    let ended = world().placed(&placement()).mirror_on("eu-1", complete()).remembering(just_written);
+    assert!(matches!(ended.plan()[..], [Action::WriteStatus { .. }]), "an end does not wait");
+}
+
+#[test]
+fn a_mirror_just_created_costs_no_write() {
+    assert_eq!(world().placed(&placement()).mirror_on("eu-1", mirror(&json!({}))).plan(), []);
+}
+
+#[test]
+fn a_stale_mirror_is_deleted_and_a_newer_one_means_that_we_are_behind() {
+    let second = || Placement::new("eu-2".into(), "id-2".into(), 2, NOW.wall);
+    let plan = world().placed(&second()).mirror_on("eu-1", running()).plan();
+    assert_eq!(plan, [Action::ProveAbsent { worker: "eu-2".into(), epoch: 2 }, delete_on("eu-1")]);
+    let newer = Mirror { epoch: 3, ..running() };
+    assert_eq!(world().placed(&second()).mirror_on("eu-2", newer).plan(), [Action::ReadAgain]);
+}
+
+#[test]
+fn a_missing_record_is_recovered_from_the_mirror_and_never_placed_anew() {
+    let plan = world().mirror_on("eu-2", running()).plan();
+    assert!(
+        matches!(&plan[..], [Action::RecordPlacement(p)] if p.worker == "eu-2" && p.mirror.as_deref() == Some("m1")),
+        "{plan:?}"
+    );
+    assert_eq!(world().mirror_on("eu-2", running()).link("eu-2", AWAY).plan(), []);
+}
+
+#[test]
+fn an_unreadable_record_raises_an_alarm_and_nothing_else() {
+    let damaged = json!({"type": "jobferry.dev/Placement", "status": "True", "message": "{\"v\":9}"});
+    assert_eq!(world().condition(damaged).plan(), [Action::Alarm(Alarm::UnreadableRecord)]);
+}
+
+#[test]
+fn a_deleted_workload_takes_its_mirror_along() {
+    let deleting = json!("2026-11-15T10:00:00Z");
+    let plan =
+        world().placed(&placement()).job("/metadata/deletionTimestamp", deleting).mirror_on("eu-1", running()).plan();
+    assert_eq!(plan, [delete_on("eu-1")]);
+}
+
+#[test]
+fn an_orphan_is_removed_only_after_the_manager_proved_its_owner_gone() {
+    let orphan = || world().without_workload().mirror_on("eu-1", running());
+    assert_eq!(orphan().plan(), [Action::ProveGone { namespace: "ml".into(), name: "train".into() }]);
+    assert_eq!(orphan().remembering(Memory { gone: true, ..Memory::default() }).plan(), [delete_on("eu-1")]);
+}
+
+#[test]
+fn a_finished_workload_keeps_its_finished_mirror_and_tolerates_no_live_one() {
+    let finished = || {
+        world()
+            .placed(&placement())
+            .condition(json!({"type": "Complete", "status": "True"}))
+            .job("/status/succeeded", json!(1))
+    };
+    assert_eq!(finished().plan(), []);
+    assert_eq!(finished().mirror_on("eu-1", complete()).plan(), []);
+    assert_eq!(finished().mirror_on("eu-1", running()).plan(), [delete_on("eu-1")]);
+}

@@ -1,0 +1,243 @@
+//! What the dispatcher keeps of a user's workload and of its mirror.
+//!
+//! Both are decoded straight from the API server's JSON; everything that no decision reads is skipped on the way.
+
+use job_api::{SpecView, conditions};
+use jobferry_api as api;
+use k8s_openapi::{api::batch::v1::JobStatus, apimachinery::pkg::apis::meta::v1::Time};
+use serde::{Deserialize, Deserializer};
+
+use crate::record::Record;
+
+/// A user's workload on the management cluster.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Workload {
+    /// Its namespace.
+    pub namespace: String,
+    /// Its name.
+    pub name: String,
+    /// Its identity: names are reused, UIDs are not.
+    pub uid: String,
+    /// The version that this view was read at; every write carries it.
+    pub resource_version: String,
+    /// Somebody asked for its deletion.
+    pub deleting: bool,
+    /// `spec.managedBy`.
+    pub managed_by: Option<String>,
+    /// The spec fields that status rules look at.
+    pub spec: SpecView,
+    /// Which workers the user allows.
+    pub narrowing: Narrowing,
+    /// Where it was placed, as recorded on it.
+    pub record: Record,
+    /// What people were last told about its placement.
+    pub placed: Option<Told>,
+    /// Its status without our own conditions.
+    pub status: JobStatus,
+}
+
+/// A user's limits on where a workload may go: what the annotations say, not yet interpreted.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Narrowing {
+    /// `jobferry.dev/workers`: names, separated by commas.
+    #[serde(rename = "jobferry.dev/workers", default)]
+    pub workers: Option<String>,
+    /// `jobferry.dev/worker-selector`: a label selector over Workers.
+    #[serde(rename = "jobferry.dev/worker-selector", default)]
+    pub selector: Option<String>,
+}
+
+/// The `Placed` condition as it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Told {
+    /// `True` or `False`.
+    pub holds: bool,
+    /// Its reason.
+    pub reason: String,
+    /// Its text.
+    pub message: String,
+    /// When it was last written.
+    pub at: Option<Time>,
+}
+
+/// A workload's copy on a worker.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Mirror {
+    /// Its namespace, the same as the workload's.
+    pub namespace: String,
+    /// Its name, the same as the workload's.
+    pub name: String,
+    /// Its own UID: every delete carries it.
+    pub uid: String,
+    /// The version that this view was read at.
+    pub resource_version: String,
+    /// The UID of the workload that it was made from.
+    pub origin_uid: String,
+    /// The placement that it was made for.
+    pub epoch: u32,
+    /// Somebody asked for its deletion; its pods may still run.
+    pub deleting: bool,
+    /// Its status.
+    pub status: JobStatus,
+}
+
+impl Workload {
+    /// Whether the dispatcher is responsible for it.
+    pub fn is_ours(&self) -> bool {
+        self.managed_by.as_deref() == Some(api::managed_by::DISPATCHER)
+    }
+
+    /// Complete or Failed, for good.
+    pub fn is_finished(&self) -> bool {
+        is_finished(&self.status)
+    }
+}
+
+impl Mirror {
+    /// Complete or Failed, for good.
+    pub fn is_finished(&self) -> bool {
+        is_finished(&self.status)
+    }
+}
+
+fn is_finished(status: &JobStatus) -> bool {
+    status.conditions.as_deref().is_some_and(conditions::is_finished)
+}
+
+impl<'de> Deserialize<'de> for Workload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wire = WireJob::<Narrowing>::deserialize(deserializer)?;
+        let mut status = wire.status;
+        let mut record = Record::None;
+        let mut placed = None;
+        status.conditions.get_or_insert_default().retain(|condition| match condition.type_.as_str() {
+            api::conditions::PLACEMENT => {
+                record = Record::read(condition.message.as_deref().unwrap_or_default());
+                false
+            }
+            api::conditions::PLACED => {
+                placed = Some(Told {
+                    holds: condition.status == conditions::TRUE,
+                    reason: condition.reason.clone().unwrap_or_default(),
+                    message: condition.message.clone().unwrap_or_default(),
+                    at: condition.last_transition_time.clone(),
+                });
+                false
+            }
+            _ => true,
+        });
+        Ok(Self {
+            namespace: wire.metadata.namespace,
+            name: wire.metadata.name,
+            uid: wire.metadata.uid,
+            resource_version: wire.metadata.resource_version,
+            deleting: wire.metadata.deletion_timestamp.is_some(),
+            managed_by: wire.spec.managed_by,
+            spec: SpecView {
+                completions: wire.spec.completions,
+                parallelism: wire.spec.parallelism,
+                indexed: wire.spec.completion_mode.as_deref() == Some("Indexed"),
+                suspended: wire.spec.suspend == Some(true),
+                has_backoff_limit_per_index: wire.spec.backoff_limit_per_index.is_some(),
+                has_success_policy: wire.spec.success_policy.is_some(),
+            },
+            narrowing: wire.metadata.annotations.unwrap_or_default(),
+            record,
+            placed,
+            status,
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Mirror {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let wire = WireJob::<MirrorMarks>::deserialize(deserializer)?;
+        let marks = wire.metadata.annotations.unwrap_or_default();
+        Ok(Self {
+            namespace: wire.metadata.namespace,
+            name: wire.metadata.name,
+            uid: wire.metadata.uid,
+            resource_version: wire.metadata.resource_version,
+            origin_uid: marks.origin_uid,
+            epoch: marks.epoch.parse().unwrap_or(0),
+            deleting: wire.metadata.deletion_timestamp.is_some(),
+            status: wire.status,
+        })
+    }
+}
+
+#[derive(Deserialize, Default)]
+struct MirrorMarks {
+    #[serde(rename = "jobferry.dev/origin-uid", default)]
+    origin_uid: String,
+    #[serde(rename = "jobferry.dev/epoch", default)]
+    epoch: String,
+}
+
+/// The JSON of a Job, as far as we read it. `A` is the annotations that matter.
+#[derive(Deserialize)]
+struct WireJob<A> {
+    metadata: WireMeta<A>,
+    #[serde(default)]
+    spec: WireSpec,
+    #[serde(default)]
+    status: JobStatus,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct WireMeta<A> {
+    #[serde(default)]
+    namespace: String,
+    name: String,
+    uid: String,
+    resource_version: String,
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
+    annotations: Option<A>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct WireSpec {
+    managed_by: Option<String>,
+    completions: Option<i32>,
+    parallelism: Option<i32>,
+    completion_mode: Option<String>,
+    suspend: Option<bool>,
+    backoff_limit_per_index: Option<i32>,
+    success_policy: Option<serde::de::IgnoredAny>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_workload_is_read_from_the_servers_json_and_our_own_conditions_are_set_apart() {
+        let workload: Workload = serde_json::from_value(json!({
+            "metadata": {"namespace": "ml", "name": "train", "uid": "u1", "resourceVersion": "7",
+                         "annotations": {"jobferry.dev/workers": "eu-1,eu-2", "other": "x"}, "managedFields": [{"a": 1}]},
+            "spec": {"managedBy": "jobferry.dev/dispatcher", "completions": 3, "completionMode": "Indexed", "template": {"spec": {}}},
+            "status": {"active": 1, "conditions": [
+                {"type": "jobferry.dev/Placement", "status": "True", "message": "not json"},
+                {"type": "jobferry.dev/Placed", "status": "False", "reason": "NoWorkerFits", "message": "2 cordoned"},
+                {"type": "Suspended", "status": "False"}]},
+        }))
+        .unwrap();
+        assert!(workload.is_ours() && workload.spec.indexed && !workload.deleting);
+        assert_eq!(workload.narrowing.workers.as_deref(), Some("eu-1,eu-2"));
+        assert_eq!(workload.record, Record::Unreadable);
+        assert_eq!(workload.placed.as_ref().map(|told| told.reason.as_str()), Some("NoWorkerFits"));
+        let types: Vec<_> = workload.status.conditions.iter().flatten().map(|c| c.type_.as_str()).collect();
+        assert_eq!(types, ["Suspended"]);
+    }
+
+    #[test]
+    fn a_job_without_status_and_annotations_is_read_too() {
+        let bare = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "spec": {"template": {}}});
+        let workload: Workload = serde_json::from_value(bare).unwrap();
+        assert!(!workload.is_ours() && !workload.is_finished());
+        assert_eq!(workload.record, Record::None);
+    }
+}
