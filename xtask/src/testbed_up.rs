@@ -25,7 +25,7 @@ pub(crate) fn run(options: &[&str]) -> Result<()> {
     let binaries = testbed_build::build(version)?;
     let failed = workspace::cargo()
         .current_dir(".") // a relative --dir means what it means to the caller
-        .args(["run", "--quiet", "--package", "jobferry-testkit", "--bin", "testbed", "--", "up"])
+        .args(["run", "--package", "jobferry-testkit", "--bin", "testbed", "--", "up"])
         .args(passed_on)
         .env("JOBFERRY_TESTBED", binaries)
         .exec();

@@ -1,0 +1,35 @@
+//! Clusters for tests, and pods that follow a script.
+//!
+//! ```text
+//!   RealFleet ── RealCluster ──┬─ etcd                      freeze, thaw, stop, kill, restart each; wipe them all
+//!       │                      ├─ kube-apiserver            one token a user, an audit log that can be counted
+//!       │                      └─ kube-controller-manager
+//!       └─────── PodRunner        a node that runs no containers: exit code and duration by annotation
+//! ```
+//!
+//! The binaries are real Kubernetes, found by [`Testbed::from_environment`]. Tests that need them carry
+//! `#[ignore = "needs real Kubernetes: cargo xtask test"]` and live in test targets called `real_*`, which
+//! `cargo xtask test` runs wherever Go is installed.
+//!
+//! No process started here outlives the test that started it, not even one that is killed: see [`ProcessGroup`].
+
+mod audit;
+mod cluster_error;
+mod control_plane;
+mod credentials;
+mod pod_runner;
+mod ports;
+mod process_group;
+mod real_cluster;
+mod real_fleet;
+mod testbed;
+
+pub use audit::{AuditCounts, AuditLog, AuditMark, AuditRecord};
+pub use cluster_error::ClusterError;
+pub use control_plane::Component;
+pub use credentials::{CredentialsError, User};
+pub use pod_runner::{EXIT_CODE, FAILING_INDEXES, PodRunner, RUN_SECONDS};
+pub use process_group::ProcessGroup;
+pub use real_cluster::RealCluster;
+pub use real_fleet::{FleetError, RealFleet};
+pub use testbed::{TESTBED_VARIABLE, Testbed, TestbedMissing};
