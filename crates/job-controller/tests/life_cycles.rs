@@ -1,0 +1,145 @@
+//! Life cycles of Jobs on an API server that obeys at once.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
+
+mod world;
+
+use serde_json::json;
+use world::world;
+
+const COMPLETE: [(&str, &str); 2] = [("SuccessCriteriaMet", "CompletionsReached"), ("Complete", "CompletionsReached")];
+
+fn failed(reason: &str) -> [(&str, &str); 2] {
+    [("FailureTarget", reason), ("Failed", reason)]
+}
+
+#[test]
+fn one_pod_that_succeeds_completes_its_job() {
+    let mut w = world(json!({}));
+    w.settle();
+    assert_eq!((w.created, w.counters()), (1, (1, 0, 0)));
+    w.run_all().settle();
+    assert_eq!(w.job.status.ready, Some(1));
+    w.succeed_any().settle();
+    assert_eq!((w.conditions(), w.counters()), (COMPLETE.to_vec(), (0, 1, 0)));
+    assert_eq!(w.notices.last().unwrap().reason, "Completed");
+    assert!(w.pods.iter().all(|pod| pod.finalizers.is_empty()), "every pod is let go");
+    assert!(w.job.status.completion_time.is_some());
+}
+
+#[test]
+fn no_more_pods_run_than_are_still_wanted() {
+    let mut w = world(json!({"parallelism": 3, "completions": 4}));
+    w.settle();
+    assert_eq!(w.counters(), (3, 0, 0));
+    w.succeed_any().succeed_any().settle();
+    assert_eq!(w.counters(), (2, 2, 0));
+    w.succeed_any().succeed_any().settle();
+    assert_eq!((w.conditions(), w.created), (COMPLETE.to_vec(), 4));
+}
+
+#[test]
+fn a_failed_pod_is_replaced_after_a_growing_wait_until_the_limit() {
+    let mut w = world(json!({"backoffLimit": 2}));
+    w.settle();
+    assert_eq!(w.fail_any().settle(), Some(10));
+    assert_eq!(w.counters(), (0, 0, 1));
+    w.wait(9).settle();
+    assert_eq!(w.created, 1, "not before the wait is over");
+    w.wait(1).settle();
+    assert_eq!(w.created, 2);
+    assert_eq!(w.fail_any().settle(), Some(20));
+    w.wait(20).settle();
+    w.fail_any().settle();
+    assert_eq!((w.conditions(), w.counters()), (failed("BackoffLimitExceeded").to_vec(), (0, 0, 3)));
+    assert_eq!(w.created, 3);
+}
+
+#[test]
+fn pods_that_run_when_the_job_fails_count_as_failed_and_the_end_waits_for_them() {
+    let mut w = world(json!({"parallelism": 3, "completions": 3, "backoffLimit": 0}));
+    w.settle();
+    w.run_all().fail_any().settle();
+    assert_eq!(w.conditions(), [("FailureTarget", "BackoffLimitExceeded")]);
+    assert_eq!((w.counters(), w.job.status.terminating), ((0, 0, 3), Some(2)));
+    w.nodes_finish_terminating().settle();
+    assert_eq!(w.conditions(), failed("BackoffLimitExceeded"));
+    assert_eq!(w.counters(), (0, 0, 3));
+}
+
+#[test]
+fn an_indexed_job_runs_every_index_once() {
+    let mut w = world(json!({"completionMode": "Indexed", "parallelism": 2, "completions": 4}));
+    w.settle();
+    assert_eq!(w.active_indexes(), [0, 1]);
+    w.succeed(1).settle();
+    assert_eq!((w.active_indexes(), w.completed_indexes()), (vec![0, 2], "1"));
+    w.fail(0).settle();
+    w.wait(10).settle();
+    assert_eq!(w.active_indexes(), [0, 2]);
+    w.succeed(0).succeed(2).settle();
+    w.succeed(3).settle();
+    assert_eq!((w.conditions(), w.completed_indexes()), (COMPLETE.to_vec(), "0-3"));
+    assert_eq!(w.counters(), (0, 4, 1));
+}
+
+#[test]
+fn a_suspended_job_stops_its_pods_without_counting_them_and_resumes() {
+    let mut w = world(json!({"parallelism": 2, "completions": 2}));
+    w.settle();
+    w.run_all().settle();
+    w.job.spec.suspend = true;
+    w.settle();
+    assert_eq!(w.conditions(), [("Suspended", "JobSuspended")]);
+    assert_eq!((w.counters(), w.job.status.terminating), ((0, 0, 0), Some(2)));
+    w.nodes_finish_terminating().wait(60).settle();
+    w.job.spec.suspend = false;
+    w.settle();
+    assert_eq!((w.conditions(), w.counters(), w.created), (vec![], (2, 0, 0), 4));
+    assert_eq!(w.job.status.start_time.as_ref().unwrap().0, w.now, "the deadline counts from the resumption");
+    w.succeed_any().succeed_any().settle();
+    assert_eq!((w.conditions(), w.counters()), (COMPLETE.to_vec(), (0, 2, 0)));
+}
+
+#[test]
+fn a_job_of_nothing_is_complete_at_once_even_suspended() {
+    for suspend in [false, true] {
+        let mut w = world(json!({"completions": 0, "parallelism": 1, "suspend": suspend}));
+        w.settle();
+        assert_eq!((w.conditions(), w.created), (COMPLETE.to_vec(), 0));
+    }
+}
+
+#[test]
+fn a_deleted_job_creates_nothing_and_lets_its_pods_go() {
+    let mut w = world(json!({"parallelism": 2, "completions": 2}));
+    w.settle();
+    w.succeed_any();
+    w.job.deleting = true;
+    w.settle();
+    assert_eq!(w.created, 2);
+    assert!(w.pods.iter().all(|pod| pod.finalizers.is_empty()));
+    assert_eq!(w.counters().1, 1, "what ended before is counted all the same");
+}
+
+#[test]
+fn a_pod_failure_policy_may_ignore_a_failure_or_fail_the_job() {
+    let policy = json!({"rules": [
+        {"action": "Ignore", "onExitCodes": {"operator": "In", "values": [7]}},
+        {"action": "FailJob", "onExitCodes": {"containerName": "main", "operator": "In", "values": [42]}},
+    ]});
+    let mut w = world(json!({
+        "completionMode": "Indexed", "completions": 2, "parallelism": 2, "backoffLimit": 0, "podFailurePolicy": policy,
+    }));
+    w.settle();
+    w.exit(0, 7).settle();
+    assert_eq!(w.counters(), (1, 0, 0), "an ignored failure is not counted");
+    w.wait(10).settle();
+    assert_eq!(w.active_indexes(), [0, 1]);
+    w.exit(1, 42).settle();
+    assert_eq!(w.conditions(), failed("PodFailurePolicy"));
+    let message = w.job.status.conditions.as_deref().unwrap()[0].message.as_deref().unwrap();
+    assert_eq!(
+        message,
+        "Container main for pod default/job-2 failed with exit code 42 matching FailJob rule at index 1"
+    );
+}
