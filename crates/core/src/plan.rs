@@ -13,7 +13,7 @@ use crate::{
     action::{Action, Alarm},
     knowledge::{Knowledge, Surroundings},
     phase::{Phase, phase},
-    placement::{WorkerView, choose},
+    placement::{Verdict, WorkerView, choose},
     project::{fail, project},
     record::{Placement, Record},
     time::{Now, QUARANTINE, STATUS_INTERVAL, WAITING_INTERVAL, WRITE_DEADLINE},
@@ -101,6 +101,8 @@ fn place(workload: &Workload, around: Surroundings<'_>) -> Vec<Action> {
                 let placement = Placement::new(chosen.worker, chosen.identity, 1, around.now.wall);
                 return vec![Action::RecordPlacement(placement)];
             }
+            // A free slot is a matter of milliseconds: no news for anybody.
+            None if decision.verdicts.values().any(|verdict| *verdict == Verdict::NoFreeSlot) => return Vec::new(),
             None => (api::conditions::REASON_NO_WORKER_FITS, decision.why_not()),
         },
         Err(error) => (api::conditions::REASON_INVALID_NARROWING, error.to_string()),

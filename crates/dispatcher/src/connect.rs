@@ -1,0 +1,131 @@
+//! From a `Worker` to a client that reaches it.
+
+use std::time::Duration;
+
+use base64::{Engine, prelude::BASE64_STANDARD};
+use futures::future::BoxFuture;
+use jobferry_api::{KUBECONFIG_KEY, Worker};
+use jobferry_core::kubeconfig::{self, Access, Credential};
+use jobferry_kubeio::{self as kubeio, CallError};
+use kube::{
+    Client, Config,
+    config::{AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext},
+};
+use serde::Deserialize;
+use std::collections::BTreeMap;
+
+/// How to reach workers. Production reads Secrets; simulations hand out in-process clients.
+pub trait Connect: Send + Sync {
+    /// A client for this worker. It must not repeat requests by itself.
+    fn connect<'a>(&'a self, worker: &'a Worker) -> BoxFuture<'a, Result<Client, ConnectError>>;
+}
+
+/// Why a worker has no client.
+#[derive(Debug, thiserror::Error)]
+pub enum ConnectError {
+    /// The Secret could not be read.
+    #[error("Secret {namespace}/{name}: {source}")]
+    Secret {
+        /// The dispatcher's own namespace.
+        namespace: String,
+        /// The Secret's name.
+        name: String,
+        /// What went wrong.
+        source: CallError,
+    },
+    /// The Secret has no kubeconfig.
+    #[error("Secret {namespace}/{name} has no key `kubeconfig`; `jobferry worker join` creates it")]
+    NoKubeconfig {
+        /// The dispatcher's own namespace.
+        namespace: String,
+        /// The Secret's name.
+        name: String,
+    },
+    /// The kubeconfig cannot be used.
+    #[error("{0}")]
+    Kubeconfig(String),
+}
+
+/// Reads workers' kubeconfigs from Secrets in the dispatcher's own namespace.
+pub struct KubeconfigSecrets {
+    manager: Client,
+    namespace: String,
+}
+
+/// Time to establish a connection to a worker; without it a black-holed address holds a request for half a minute.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+impl KubeconfigSecrets {
+    /// Secrets of `namespace` on the management cluster.
+    pub fn new(manager: Client, namespace: impl Into<String>) -> Self {
+        Self { manager, namespace: namespace.into() }
+    }
+
+    async fn read(&self, name: &str) -> Result<Client, ConnectError> {
+        #[derive(Deserialize)]
+        struct Secret {
+            #[serde(default)]
+            data: BTreeMap<String, String>,
+        }
+        let (namespace, name) = (self.namespace.clone(), name.to_owned());
+        let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
+        let secret: Secret = kubeio::get(&self.manager, &path, crate::READ_DEADLINE)
+            .await
+            .map_err(|source| ConnectError::Secret { namespace: namespace.clone(), name: name.clone(), source })?;
+        let data = secret.data.get(KUBECONFIG_KEY).ok_or(ConnectError::NoKubeconfig { namespace, name })?;
+        let bytes = BASE64_STANDARD.decode(data).map_err(|e| ConnectError::Kubeconfig(e.to_string()))?;
+        client_of(&bytes).await
+    }
+}
+
+impl Connect for KubeconfigSecrets {
+    fn connect<'a>(&'a self, worker: &'a Worker) -> BoxFuture<'a, Result<Client, ConnectError>> {
+        Box::pin(self.read(&worker.spec.kubeconfig_secret))
+    }
+}
+
+/// A client from a kubeconfig that is hostile until [`kubeconfig::read`] has let it pass.
+async fn client_of(yaml: &[u8]) -> Result<Client, ConnectError> {
+    let refuse = |error: &dyn std::fmt::Display| ConnectError::Kubeconfig(error.to_string());
+    let text = std::str::from_utf8(yaml).map_err(|e| refuse(&e))?;
+    let document: serde_json::Value = serde_saphyr::from_str(text).map_err(|e| refuse(&e))?;
+    let access = kubeconfig::read(&document).map_err(|e| refuse(&e))?;
+    let options = KubeConfigOptions::default();
+    let mut config = Config::from_custom_kubeconfig(rebuilt(access), &options).await.map_err(|e| refuse(&e))?;
+    // The environment of this process must not decide how workers are reached.
+    config.proxy_url = None;
+    config.connect_timeout = Some(CONNECT_TIMEOUT);
+    // The client would repeat a POST after a 504: only the plan may decide that.
+    config.default_retry = false;
+    Client::try_from(config).map_err(|e| refuse(&e))
+}
+
+/// A kubeconfig with what was allowed and nothing else.
+fn rebuilt(access: Access) -> Kubeconfig {
+    let cluster = Cluster {
+        server: Some(access.server),
+        certificate_authority_data: Some(access.certificate_authority_data),
+        tls_server_name: access.tls_server_name,
+        ..Cluster::default()
+    };
+    let auth_info = match access.credential {
+        Credential::Token(token) => AuthInfo { token: Some(token.into()), ..AuthInfo::default() },
+        Credential::Certificate { certificate, key } => AuthInfo {
+            client_certificate_data: Some(certificate),
+            client_key_data: Some(key.into()),
+            ..AuthInfo::default()
+        },
+    };
+    let name = || "worker".to_owned();
+    Kubeconfig {
+        clusters: vec![NamedCluster { name: name(), cluster: Some(cluster), ..NamedCluster::default() }],
+        auth_infos: vec![NamedAuthInfo { name: name(), auth_info: Some(auth_info), ..NamedAuthInfo::default() }],
+        contexts: vec![NamedContext {
+            name: name(),
+            context: Some(Context { cluster: name(), user: Some(name()), ..Context::default() }),
+            ..NamedContext::default()
+        }],
+        current_context: Some(name()),
+        ..Kubeconfig::default()
+    }
+}

@@ -1,0 +1,154 @@
+//! Who executes what: one lane for the manager, one for each worker. A lane takes a workload from its queue, asks for the
+//! plan, carries out the actions that are its own, and hands the workload to the lanes that the others belong to.
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use jobferry_core::action::Action;
+use jobferry_kubeio::Queue;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use crate::{Shared, execute, index::Uid, spawn};
+
+/// Requests under way to the manager. The client opens a connection for each; an API server's fair queuing gives one
+/// client about as much.
+const MANAGER_CONCURRENCY: usize = 32;
+/// Requests under way to one worker.
+const WORKER_CONCURRENCY: usize = 16;
+/// After a failed write: short at first, because a conflict is over as soon as the watch has caught up.
+const FIRST_RETRY: Duration = Duration::from_millis(50);
+/// A cluster that is down is asked about each workload twice a minute at most.
+const LAST_RETRY: Duration = Duration::from_secs(30);
+
+/// The queues.
+pub(crate) struct Lanes {
+    manager: Queue<Uid>,
+    workers: Mutex<HashMap<String, Queue<Uid>>>,
+}
+
+impl Default for Lanes {
+    fn default() -> Self {
+        Self { manager: Queue::new(FIRST_RETRY, LAST_RETRY), workers: Mutex::default() }
+    }
+}
+
+/// Whose lane an action belongs to.
+enum Owner<'a> {
+    Manager,
+    Worker(&'a str),
+    /// Not a request at all.
+    Nobody,
+}
+
+fn owner(action: &Action) -> Owner<'_> {
+    match action {
+        Action::RecordPlacement(_)
+        | Action::ProveGone { .. }
+        | Action::ReadAgain
+        | Action::WriteStatus { .. }
+        | Action::Tell(_) => Owner::Manager,
+        Action::CreateMirror(placement) => Owner::Worker(&placement.worker),
+        Action::ProveAbsent { worker, .. } | Action::DeleteMirror { worker, .. } => Owner::Worker(worker),
+        Action::WakeAt(_) | Action::Alarm(_) => Owner::Nobody,
+    }
+}
+
+impl Lanes {
+    /// These workloads want to be planned.
+    pub(crate) fn plan_all(&self, uids: impl IntoIterator<Item = Uid>) {
+        for uid in uids {
+            self.manager.add(uid);
+        }
+    }
+
+    fn worker(&self, name: &str) -> Option<Queue<Uid>> {
+        self.workers.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+}
+
+/// Starts the lane of the manager.
+pub(crate) fn start_manager_lane(shared: &Arc<Shared>) {
+    for _ in 0..MANAGER_CONCURRENCY {
+        let shared_by_task = Arc::clone(shared);
+        spawn(shared, async move {
+            let queue = shared_by_task.lanes.manager.clone();
+            loop {
+                let uid = queue.next().await;
+                manager_turn(&shared_by_task, &queue, &uid).await;
+                queue.done(&uid);
+            }
+        });
+    }
+}
+
+/// Starts the lane of a worker that has just been connected; it ends with `connection`.
+pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, client: &Client, connection: &CancellationToken) {
+    let queue = Queue::new(FIRST_RETRY, LAST_RETRY);
+    let mut lanes = shared.lanes.workers.lock().unwrap_or_else(PoisonError::into_inner);
+    lanes.insert(worker.to_owned(), queue.clone());
+    drop(lanes);
+    for _ in 0..WORKER_CONCURRENCY {
+        let (shared_by_task, queue, connection) = (Arc::clone(shared), queue.clone(), connection.clone());
+        let (worker, client) = (worker.to_owned(), client.clone());
+        spawn(shared, async move {
+            let work = async {
+                loop {
+                    let uid = queue.next().await;
+                    worker_turn(&shared_by_task, &queue, &worker, &client, &uid).await;
+                    queue.done(&uid);
+                }
+            };
+            tokio::select! { biased;
+                () = connection.cancelled() => {}
+                () = work => {}
+            }
+        });
+    }
+}
+
+async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
+    let now = shared.clock.now();
+    let (actions, workload) = shared.index.plan(uid, shared.rules, now);
+    let mut failed = false;
+    for action in actions {
+        match owner(&action) {
+            Owner::Manager => failed |= execute::on_manager(shared, uid, workload.as_ref(), action).await.is_err(),
+            Owner::Worker(worker) => {
+                if let Some(lane) = shared.lanes.worker(worker) {
+                    lane.add(uid.clone());
+                }
+            }
+            Owner::Nobody => match action {
+                Action::WakeAt(at) => queue.add_after(uid.clone(), at.saturating_sub(now.monotonic)),
+                Action::Alarm(alarm) => tracing::error!(%uid, %alarm),
+                _ => {}
+            },
+        }
+    }
+    if failed {
+        queue.retry(uid.clone());
+    } else {
+        queue.forget(uid);
+    }
+}
+
+async fn worker_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, name: &str, client: &Client, uid: &Uid) {
+    let (actions, workload) = shared.index.plan(uid, shared.rules, shared.clock.now());
+    let mut failed = false;
+    for action in actions {
+        if matches!(owner(&action), Owner::Worker(worker) if worker == name) {
+            failed |= execute::on_worker(shared, client, uid, workload.as_ref(), action).await.is_err();
+        }
+    }
+    if failed {
+        queue.retry(uid.clone());
+    } else {
+        queue.forget(uid);
+    }
+    // What was learned may be the manager's turn now.
+    shared.lanes.plan_all([uid.clone()]);
+}

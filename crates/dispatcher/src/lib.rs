@@ -1,0 +1,167 @@
+//! The dispatcher: [`jobferry_core`]'s plans, executed. Nothing is decided here.
+//!
+//! ```text
+//!   manager ──watch Jobs──────┐                         ┌─> manager lane ──> PATCH /status
+//!                             ├─> Index ──> Queue ──> plan
+//!   workers ──watch mirrors───┘   (what we know)        └─> a lane a worker ──> POST, GET, DELETE mirrors
+//! ```
+//!
+//! Each worker has its own connection, queue and concurrency limit, so a worker that hangs holds up nobody else.
+
+mod connect;
+mod execute;
+mod index;
+mod lanes;
+mod link;
+mod paths;
+mod report;
+mod workers;
+
+use std::{sync::Arc, time::Duration};
+
+use futures::StreamExt;
+use job_api::Rules;
+use jobferry_core::{time::Now, workload::Workload};
+use jobferry_kubeio::{self as kubeio, CallError, Collection, Event};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use serde::Deserialize;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+pub use connect::{Connect, ConnectError, KubeconfigSecrets};
+
+use crate::{index::Index, lanes::Lanes};
+
+/// One read that start-up depends on must be answered within this time.
+const READ_DEADLINE: Duration = Duration::from_secs(10);
+
+/// How to run a dispatcher.
+#[derive(Clone)]
+pub struct Options {
+    /// How to reach the worker clusters.
+    pub connect: Arc<dyn Connect>,
+    /// The wall clock. Simulated runs have their own.
+    pub wall_clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    /// Decides the jitter of waits.
+    pub seed: u64,
+}
+
+/// Why a dispatcher could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The management cluster does not answer as it should.
+    #[error("management cluster: {what}: {source}")]
+    Manager {
+        /// What was asked.
+        what: &'static str,
+        /// What went wrong.
+        source: CallError,
+    },
+}
+
+/// Both clocks of this process.
+#[derive(Clone)]
+pub(crate) struct Clock {
+    wall: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    started: tokio::time::Instant,
+}
+
+impl Clock {
+    pub(crate) fn now(&self) -> Now {
+        Now { wall: (self.wall)(), monotonic: self.started.elapsed() }
+    }
+}
+
+/// What every part of a running dispatcher shares.
+pub(crate) struct Shared {
+    pub(crate) manager: Client,
+    /// The manager's identity, stamped on every mirror.
+    pub(crate) origin: String,
+    pub(crate) rules: Rules,
+    pub(crate) clock: Clock,
+    pub(crate) index: Index,
+    pub(crate) lanes: Lanes,
+    pub(crate) options: Options,
+    pub(crate) tasks: TaskTracker,
+    pub(crate) shutdown: CancellationToken,
+}
+
+/// Runs until `shutdown`. Running work is not touched by stopping: the next dispatcher takes over from the objects.
+pub async fn run(manager: Client, options: Options, shutdown: CancellationToken) -> Result<(), StartError> {
+    let (origin, rules) = ask_manager(&manager).await?;
+    tracing::info!(%origin, "dispatcher starts");
+    let shared = Arc::new(Shared {
+        manager,
+        origin,
+        rules,
+        clock: Clock { wall: Arc::clone(&options.wall_clock), started: tokio::time::Instant::now() },
+        index: Index::default(),
+        lanes: Lanes::default(),
+        options,
+        tasks: TaskTracker::new(),
+        shutdown: shutdown.clone(),
+    });
+    lanes::start_manager_lane(&shared);
+    spawn(&shared, workers::follow_workers(Arc::clone(&shared)));
+    spawn(&shared, follow_workloads(Arc::clone(&shared)));
+    shutdown.cancelled().await;
+    shared.tasks.close();
+    shared.tasks.wait().await;
+    tracing::info!("dispatcher stopped");
+    Ok(())
+}
+
+/// Spawns a part of the dispatcher that ends with it.
+pub(crate) fn spawn(shared: &Arc<Shared>, part: impl Future<Output = ()> + Send + 'static) {
+    let shutdown = shared.shutdown.clone();
+    shared.tasks.spawn(async move {
+        tokio::select! { biased;
+            () = shutdown.cancelled() => {}
+            () = part => {}
+        }
+    });
+}
+
+async fn ask_manager(manager: &Client) -> Result<(String, Rules), StartError> {
+    let origin = link::identity_of(manager).await.map_err(|source| StartError::Manager { what: "identity", source })?;
+    let version: ServerVersion = kubeio::get(manager, "/version", READ_DEADLINE)
+        .await
+        .map_err(|source| StartError::Manager { what: "version", source })?;
+    Ok((origin, version.rules()))
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct ServerVersion {
+    pub(crate) git_version: String,
+}
+
+impl ServerVersion {
+    /// `v1.35.8-something` names the rules; what cannot be read is taken as the newest.
+    fn rules(&self) -> Rules {
+        let mut numbers = self.git_version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit()).map(str::parse);
+        match (numbers.next(), numbers.next(), numbers.next()) {
+            (Some(Ok(major)), Some(Ok(minor)), patch) => Rules::for_server(major, minor, patch.and_then(Result::ok)),
+            _ => Rules::newest(),
+        }
+    }
+}
+
+async fn follow_workloads(shared: Arc<Shared>) {
+    let jobs = Collection::new("/apis/batch/v1/jobs", |w: &Workload| &w.resource_version).seed(shared.options.seed);
+    let mut events = std::pin::pin!(kubeio::watch(shared.manager.clone(), jobs));
+    while let Some(event) = events.next().await {
+        let touched = match event {
+            Event::Reset(workloads) => shared.index.reset_workloads(workloads),
+            Event::Applied(workload) => shared.index.apply_workload(workload),
+            Event::Deleted(workload) => shared.index.delete_workload(&workload.uid),
+            Event::Interrupted(error) => {
+                tracing::warn!(%error, "the management cluster cannot be watched; trying again");
+                Vec::new()
+            }
+            Event::Resumed => Vec::new(),
+        };
+        shared.lanes.plan_all(touched);
+    }
+}

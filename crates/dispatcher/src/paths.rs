@@ -1,0 +1,19 @@
+//! Paths of the objects that we read and write.
+
+pub(crate) fn jobs(namespace: &str) -> String {
+    format!("/apis/batch/v1/namespaces/{namespace}/jobs")
+}
+
+pub(crate) fn job(namespace: &str, name: &str) -> String {
+    format!("{}/{name}", jobs(namespace))
+}
+
+pub(crate) fn job_status(namespace: &str, name: &str) -> String {
+    format!("{}/status", job(namespace, name))
+}
+
+pub(crate) const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
+
+pub(crate) fn worker_status(name: &str) -> String {
+    format!("{WORKERS}/{name}/status")
+}
