@@ -1,3 +1,50 @@
-//! The one binary, `jobferry`.
+//! `jobferry`: ferries Kubernetes Jobs to other clusters and brings their status back.
+//!
+//! stdout is data, stderr is talk. Each subcommand is a module with `Args` and `run`.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program talks to people")]
 
-fn main() {}
+mod crds;
+mod dispatcher;
+mod install;
+mod target;
+mod worker;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Ferries Kubernetes Jobs to other clusters and brings their status back.
+#[derive(Parser)]
+#[command(name = "jobferry", version, max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Run the dispatcher for a management cluster
+    Dispatcher(dispatcher::Args),
+    /// Add worker clusters to a management cluster
+    #[command(subcommand)]
+    Worker(worker::Command),
+    /// Print the custom resource definitions that a management cluster needs
+    Crds,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let outcome = match cli.command {
+        Command::Dispatcher(args) => in_runtime(dispatcher::run(args)),
+        Command::Worker(command) => in_runtime(worker::run(command)),
+        Command::Crds => crds::run(),
+    };
+    outcome.unwrap_or_else(|error| {
+        eprintln!("error: {error:#}");
+        ExitCode::FAILURE
+    })
+}
+
+fn in_runtime(command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(command)
+}

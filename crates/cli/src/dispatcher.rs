@@ -1,0 +1,72 @@
+//! `jobferry dispatcher`: the control loop, against a management cluster.
+
+use std::{process::ExitCode, sync::Arc};
+
+use jobferry_dispatcher::{KubeconfigSecrets, Options};
+use k8s_openapi::jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+use tracing_subscriber::EnvFilter;
+
+use crate::{install, target::Target};
+
+/// Flags of `jobferry dispatcher`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+    /// Namespace of the workers' credentials
+    #[arg(long, value_name = "NAME", default_value = jobferry_api::SYSTEM_NAMESPACE)]
+    namespace: String,
+    /// First create or update the CRDs and the namespace
+    #[arg(long)]
+    install: bool,
+    /// Log as JSON lines
+    #[arg(long)]
+    log_json: bool,
+}
+
+/// Runs until Ctrl-C or SIGTERM.
+pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
+    log_to_stderr(args.log_json);
+    let manager = args.target.client().await?;
+    if args.install {
+        install::install(&manager).await?;
+    }
+    let shutdown = CancellationToken::new();
+    tokio::spawn(stop_on_signal(shutdown.clone()));
+    let options = Options {
+        connect: Arc::new(KubeconfigSecrets::new(manager.clone(), args.namespace)),
+        wall_clock: Arc::new(wall_clock),
+        seed: u64::from(std::process::id()),
+    };
+    jobferry_dispatcher::run(manager, options, shutdown).await?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The one place where this program reads the wall clock.
+#[allow(clippy::disallowed_methods, reason = "the rim of the program: everything further in gets it as a value")]
+pub(crate) fn wall_clock() -> Timestamp {
+    Timestamp::now()
+}
+
+/// Cancels `shutdown` on Ctrl-C or SIGTERM.
+pub(crate) async fn stop_on_signal(shutdown: CancellationToken) {
+    use tokio::signal::unix::{SignalKind, signal};
+    let terminated = async {
+        match signal(SignalKind::terminate()) {
+            Ok(mut signal) => drop(signal.recv().await),
+            Err(_) => std::future::pending().await,
+        }
+    };
+    tokio::select! {
+        _ = tokio::signal::ctrl_c() => {}
+        () = terminated => {}
+    }
+    shutdown.cancel();
+}
+
+fn log_to_stderr(json: bool) {
+    let filter = EnvFilter::try_from_env("JOBFERRY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+    let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    if json { builder.json().init() } else { builder.init() }
+}
