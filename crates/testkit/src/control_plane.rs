@@ -65,12 +65,14 @@ pub(crate) struct Layout {
     etcd_port: Port,
     etcd_peer_port: Port,
     api_port: Port,
+    controller_port: Port,
 }
 
 impl Layout {
     pub(crate) fn new(directory: PathBuf) -> io::Result<Self> {
-        let (etcd_port, etcd_peer_port, api_port) = (Port::reserve()?, Port::reserve()?, Port::reserve()?);
-        Ok(Self { directory, etcd_port, etcd_peer_port, api_port })
+        let (etcd_port, etcd_peer_port) = (Port::reserve()?, Port::reserve()?);
+        let (api_port, controller_port) = (Port::reserve()?, Port::reserve()?);
+        Ok(Self { directory, etcd_port, etcd_peer_port, api_port, controller_port })
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -79,6 +81,11 @@ impl Layout {
 
     pub(crate) fn server(&self) -> String {
         format!("https://127.0.0.1:{}", self.api_port.number())
+    }
+
+    /// Where kube-controller-manager tells of its health.
+    pub(crate) fn controller_server(&self) -> String {
+        format!("https://127.0.0.1:{}", self.controller_port.number())
     }
 
     pub(crate) fn etcd_data(&self) -> PathBuf {
@@ -130,7 +137,7 @@ impl Layout {
         self.directory.join(name).display().to_string()
     }
 
-    fn etcd_url(&self) -> String {
+    pub(crate) fn etcd_url(&self) -> String {
         format!("http://127.0.0.1:{}", self.etcd_port.number())
     }
 
@@ -185,7 +192,10 @@ impl Layout {
         vec![
             format!("--kubeconfig={}", self.kubeconfig(User::ControllerManager).display()),
             "--leader-elect=false".into(),
-            "--secure-port=0".into(),
+            "--bind-address=127.0.0.1".into(),
+            format!("--secure-port={}", self.controller_port.number()),
+            format!("--tls-cert-file={}", self.file("serving.crt")),
+            format!("--tls-private-key-file={}", self.file("serving.key")),
             format!("--service-account-private-key-file={}", self.file("service-account.key")),
             format!("--root-ca-file={}", self.file("ca.crt")),
             "--kube-api-qps=5000".into(),

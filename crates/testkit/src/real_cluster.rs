@@ -100,6 +100,11 @@ impl RealCluster {
         self.layout.server()
     }
 
+    /// The URL of the store: a test may write there what no API server would accept.
+    pub fn etcd_url(&self) -> String {
+        self.layout.etcd_url()
+    }
+
     /// A kubeconfig that holds everything in itself.
     pub fn kubeconfig(&self, user: User) -> String {
         self.credentials.kubeconfig(&self.name, &self.server(), user)
@@ -122,16 +127,14 @@ impl RealCluster {
 
     /// A client that belongs to the current tokio runtime and never repeats a request by itself.
     pub async fn client(&self, user: User) -> Result<kube::Client, ClusterError> {
-        let client = kube::Client::try_from(self.config(user).await?);
-        client.map_err(|error| ClusterError::Client { cluster: self.name.clone(), reason: error.to_string() })
+        kube::Client::try_from(self.config(user).await?).map_err(|error| self.no_client(&error))
     }
 
     /// What [`RealCluster::client`] is made from.
     pub async fn config(&self, user: User) -> Result<Config, ClusterError> {
-        let broken = |reason: String| ClusterError::Client { cluster: self.name.clone(), reason };
-        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig(user)).map_err(|e| broken(e.to_string()))?;
+        let kubeconfig = Kubeconfig::from_yaml(&self.kubeconfig(user)).map_err(|error| self.no_client(&error))?;
         let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await;
-        let mut config = config.map_err(|e| broken(e.to_string()))?;
+        let mut config = config.map_err(|error| self.no_client(&error))?;
         config.default_retry = false;
         config.proxy_url = None;
         config.connect_timeout = Some(PROBE_WITHIN);
@@ -156,6 +159,7 @@ impl RealCluster {
             Component::Etcd | Component::ApiServer if self.is_running(Component::ApiServer) => {
                 self.wait_for(&self.client(User::Admin).await?, "/readyz").await
             }
+            Component::ControllerManager if self.is_running(Component::ApiServer) => self.wait_for_controllers().await,
             _ => Ok(()),
         }
     }
@@ -215,9 +219,18 @@ impl RealCluster {
         self.spawn(Component::ApiServer)?;
         let client = self.client(User::Admin).await?;
         self.wait_for(&client, "/readyz").await?;
-        // Only now: without an API server it would give up after some seconds.
-        self.spawn(Component::ControllerManager)?;
+        self.launch(Component::ControllerManager).await?;
         self.wait_for(&client, &default_service_account("default")).await
+    }
+
+    /// kube-controller-manager gives up when it finds no healthy API server in its first 10 seconds. One whose
+    /// controllers have started stays, whatever happens to the server later.
+    async fn wait_for_controllers(&self) -> Result<(), ClusterError> {
+        let mut config = self.config(User::Admin).await?;
+        config.cluster_url = self.layout.controller_server().parse().map_err(|error| self.no_client(&error))?;
+        let client = kube::Client::try_from(config).map_err(|error| self.no_client(&error))?;
+        // Each controller adds a line of its own once it exists.
+        self.wait_until(&client, "/healthz?verbose", |answer| answer.contains("job-controller ok")).await
     }
 
     fn spawn(&self, component: Component) -> Result<(), ClusterError> {
@@ -234,22 +247,39 @@ impl RealCluster {
         Ok(())
     }
 
-    /// Waits until the API server answers this path with success, or a component has ended.
+    /// Waits until a server answers this path with success, or a component has ended.
     async fn wait_for(&self, client: &kube::Client, path: &str) -> Result<(), ClusterError> {
+        self.wait_until(client, path, |_| true).await
+    }
+
+    /// The same, for an answer that also `holds` what is wanted.
+    async fn wait_until(
+        &self,
+        client: &kube::Client,
+        path: &str,
+        holds: impl Fn(&str) -> bool,
+    ) -> Result<(), ClusterError> {
         let deadline = Instant::now() + READY_WITHIN;
         loop {
             let request = http::Request::get(path).body(kube::client::Body::empty());
-            let request =
-                request.map_err(|e| ClusterError::Client { cluster: self.name.clone(), reason: e.to_string() })?;
-            let Err(error) = kubeio::call(client, request, PROBE_WITHIN).await else { return Ok(()) };
+            let request = request.map_err(|error| self.no_client(&error))?;
+            let answer = match kubeio::call(client, request, PROBE_WITHIN).await {
+                Ok(body) if holds(&String::from_utf8_lossy(&body)) => return Ok(()),
+                Ok(body) => String::from_utf8_lossy(&body).into_owned(),
+                Err(error) => error.to_string(),
+            };
             self.check_running()?;
             if Instant::now() > deadline {
                 let log = self.layout.log(Component::ApiServer);
                 let (cluster, tail) = (self.name.clone(), tail(&log));
-                return Err(ClusterError::NotReady { cluster, answer: error.to_string(), log, tail });
+                return Err(ClusterError::NotReady { cluster, answer, log, tail });
             }
             sleep(LOOK_EVERY).await;
         }
+    }
+
+    fn no_client(&self, reason: &dyn std::error::Error) -> ClusterError {
+        ClusterError::Client { cluster: self.name.clone(), reason: reason.to_string() }
     }
 
     fn check_running(&self) -> Result<(), ClusterError> {
