@@ -83,6 +83,7 @@ pub(crate) fn build(minor: &str) -> Result<PathBuf> {
     }
     recipe.check_version(&unfinished.join("kube-apiserver"))?;
     fs::rename(&unfinished, &finished).with_context(|| format!("moving the binaries to {}", finished.display()))?;
+    remove_unfinished(&cache, &recipe.key())?; // of a killed build whose compiler lived on
     eprintln!("Built Kubernetes {} in {stopwatch}", recipe.version);
     Ok(finished)
 }

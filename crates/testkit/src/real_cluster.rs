@@ -202,7 +202,8 @@ impl RealCluster {
     }
 
     /// Replaces the cluster by an empty one behind the same address and with the same credentials, as when somebody
-    /// rebuilds a cluster. Its identity (the UID of kube-system) changes.
+    /// rebuilds a cluster. Its identity (the UID of kube-system) changes. A watch that resumes from a resourceVersion of
+    /// the old one is silent, for a while at least: start a new [`crate::PodRunner`].
     pub async fn wipe(&self) -> Result<(), ClusterError> {
         for component in Component::ALL {
             if self.is_running(component) {
