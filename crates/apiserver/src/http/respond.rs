@@ -1,0 +1,123 @@
+//! Answers: a whole body, or a stream of watch events.
+
+use std::convert::Infallible;
+use std::pin::Pin;
+use std::task::{Context, Poll};
+
+use bytes::Bytes;
+use futures::Stream;
+use http::header::{CONTENT_TYPE, HeaderValue, WARNING};
+use http::{Response, StatusCode};
+use http_body::{Body, Frame, SizeHint};
+use serde_json::Value;
+
+use crate::error::ApiError;
+
+/// The body of an answer of this server.
+#[derive(Debug)]
+pub struct ResponseBody(Kind);
+
+enum Kind {
+    Whole(Option<Bytes>),
+    Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
+
+impl std::fmt::Debug for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Whole(_) => "Whole",
+            Self::Stream(_) => "Stream",
+        })
+    }
+}
+
+impl Body for ResponseBody {
+    type Data = Bytes;
+    type Error = Infallible;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Infallible>>> {
+        match &mut self.0 {
+            Kind::Whole(bytes) => Poll::Ready(bytes.take().map(|bytes| Ok(Frame::data(bytes)))),
+            Kind::Stream(stream) => stream.as_mut().poll_next(cx).map(|next| next.map(|bytes| Ok(Frame::data(bytes)))),
+        }
+    }
+
+    fn is_end_stream(&self) -> bool {
+        matches!(self.0, Kind::Whole(None))
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        match &self.0 {
+            Kind::Whole(bytes) => SizeHint::with_exact(bytes.as_ref().map_or(0, Bytes::len) as u64),
+            Kind::Stream(_) => SizeHint::default(),
+        }
+    }
+}
+
+/// What a handler answers when all went well.
+#[derive(Debug)]
+pub(crate) struct Reply {
+    code: StatusCode,
+    content_type: &'static str,
+    warnings: Vec<String>,
+    body: ResponseBody,
+}
+
+impl Reply {
+    fn whole(code: StatusCode, content_type: &'static str, bytes: Bytes) -> Self {
+        Self { code, content_type, warnings: Vec::new(), body: ResponseBody(Kind::Whole(Some(bytes))) }
+    }
+
+    pub(crate) fn json(bytes: impl Into<Bytes>) -> Self {
+        Self::whole(StatusCode::OK, "application/json", bytes.into())
+    }
+
+    pub(crate) fn value(value: &Value) -> Self {
+        Self::json(value.to_string())
+    }
+
+    pub(crate) fn text(content_type: &'static str, text: impl Into<Bytes>) -> Self {
+        Self::whole(StatusCode::OK, content_type, text.into())
+    }
+
+    pub(crate) fn stream(content_type: &'static str, stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
+        let body = ResponseBody(Kind::Stream(Box::pin(stream)));
+        Self { code: StatusCode::OK, content_type, warnings: Vec::new(), body }
+    }
+
+    pub(crate) fn with_code(mut self, code: StatusCode) -> Self {
+        self.code = code;
+        self
+    }
+
+    pub(crate) fn with_content_type(mut self, content_type: &'static str) -> Self {
+        self.content_type = content_type;
+        self
+    }
+
+    pub(crate) fn with_warnings(mut self, warnings: Vec<String>) -> Self {
+        self.warnings.extend(warnings);
+        self
+    }
+
+    pub(crate) fn into_response(self) -> Response<ResponseBody> {
+        let mut response = Response::new(self.body);
+        *response.status_mut() = self.code;
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        for warning in self.warnings {
+            let quoted = format!("299 - {warning:?}");
+            if let Ok(value) = HeaderValue::from_str(&quoted) {
+                headers.append(WARNING, value);
+            }
+        }
+        response
+    }
+}
+
+impl From<ApiError> for Reply {
+    fn from(error: ApiError) -> Self {
+        let code = StatusCode::from_u16(error.code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        Self::value(&error.status()).with_code(code)
+    }
+}

@@ -1,0 +1,272 @@
+//! The objects, one monotonic resourceVersion over all of them, and enough history to resume watches.
+//!
+//! ```text
+//!   write --> table (current objects) --> history (ring of changes) --> watchers pull from their cursor
+//!                                                                       (too slow: fell out of the ring, cut off)
+//! ```
+//!
+//! Objects are kept as the bytes that every reader gets, beside the little that selectors look at: parsed JSON costs
+//! about eight times the memory.
+
+mod history;
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use serde_json::Value;
+use tokio::sync::watch;
+
+use history::History;
+pub(crate) use history::{Change, ChangeKind, Changes};
+
+use crate::selector::Labels;
+
+/// Where an object lives inside of its table. Cluster-scoped objects have an empty namespace.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(crate) struct Key {
+    pub(crate) namespace: String,
+    pub(crate) name: String,
+}
+
+/// An object as it was committed. Never changed afterwards.
+#[derive(Debug)]
+pub(crate) struct Stored {
+    pub(crate) key: Key,
+    pub(crate) uid: String,
+    pub(crate) version: u64,
+    pub(crate) labels: Labels,
+    /// Values of the resource's selectable fields, in the order of the definition.
+    pub(crate) fields: Vec<String>,
+    pub(crate) json: Bytes,
+}
+
+impl Stored {
+    /// The object as a JSON tree, to be read or changed.
+    pub(crate) fn value(&self) -> Value {
+        serde_json::from_slice(&self.json).unwrap_or_default()
+    }
+}
+
+/// What is to be committed; the store stamps the resourceVersion.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) object: Value,
+    pub(crate) fields: Vec<String>,
+}
+
+/// The condition of a write did not hold: the object is there already, gone, or changed since it was read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Lost;
+
+/// A version that history does not reach back to. Holds the oldest one it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Expired(pub(crate) u64);
+
+/// A consistent read of a table.
+#[derive(Debug)]
+pub(crate) struct Listing {
+    pub(crate) objects: Vec<Arc<Stored>>,
+    pub(crate) version: u64,
+}
+
+pub(crate) struct Store {
+    state: Mutex<State>,
+    history_length: usize,
+}
+
+struct State {
+    version: u64,
+    tables: HashMap<String, Table>,
+}
+
+struct Table {
+    objects: BTreeMap<Key, Arc<Stored>>,
+    history: History,
+    /// Carries the visible version whenever this table has something new; dropped with the table.
+    wake: watch::Sender<u64>,
+}
+
+impl Store {
+    /// An empty store. `history_length` changes a table can be replayed.
+    pub(crate) fn new(history_length: usize) -> Self {
+        Self { state: Mutex::new(State { version: 0, tables: HashMap::new() }), history_length }
+    }
+
+    /// A write that panicked left either the old or the new object behind: both are sound states to go on from.
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The last committed version.
+    pub(crate) fn version(&self) -> u64 {
+        self.lock().version
+    }
+
+    pub(crate) fn get(&self, table: &str, key: &Key) -> Option<Arc<Stored>> {
+        self.lock().tables.get(table)?.objects.get(key).cloned()
+    }
+
+    /// All objects of a table, or of one namespace of it, now or as they were at version `at`.
+    pub(crate) fn list(&self, table: &str, namespace: Option<&str>, at: Option<u64>) -> Result<Listing, Expired> {
+        let mut state = self.lock();
+        let now = state.version;
+        let Some(table) = state.tables.get_mut(table) else {
+            return Ok(Listing { objects: Vec::new(), version: at.unwrap_or(now) });
+        };
+        let current: Vec<Arc<Stored>> = match namespace {
+            None => table.objects.values().cloned().collect(),
+            Some(namespace) => {
+                let from = Key { namespace: namespace.to_owned(), name: String::new() };
+                let inside = |(key, _): &(&Key, _)| key.namespace == namespace;
+                table.objects.range(from..).take_while(inside).map(|(_, stored)| Arc::clone(stored)).collect()
+            }
+        };
+        match at {
+            None => Ok(Listing { objects: current, version: now }),
+            Some(at) => {
+                let mut past = table.history.rewind(current, at)?;
+                past.retain(|stored| namespace.is_none_or(|namespace| stored.key.namespace == namespace));
+                Ok(Listing { objects: past, version: at })
+            }
+        }
+    }
+
+    /// Adds an object that must not exist yet.
+    pub(crate) fn create(&self, table: &str, draft: Draft) -> Result<Arc<Stored>, Lost> {
+        self.commit(table, draft, None, ChangeKind::Created)
+    }
+
+    /// Replaces the object if it is still at version `expected`.
+    pub(crate) fn replace(&self, table: &str, draft: Draft, expected: u64) -> Result<Arc<Stored>, Lost> {
+        self.commit(table, draft, Some(expected), ChangeKind::Updated)
+    }
+
+    /// Removes the object if it is still at version `expected`; `last` is its final state.
+    pub(crate) fn delete(&self, table: &str, last: Draft, expected: u64) -> Result<Arc<Stored>, Lost> {
+        self.commit(table, last, Some(expected), ChangeKind::Deleted)
+    }
+
+    fn commit(&self, name: &str, draft: Draft, expected: Option<u64>, kind: ChangeKind) -> Result<Arc<Stored>, Lost> {
+        let key = key_of(&draft.object);
+        let mut state = self.lock();
+        let version = state.version + 1;
+        let table = state.table(name, self.history_length);
+        let previous = table.objects.get(&key).cloned();
+        if previous.as_ref().map(|stored| stored.version) != expected {
+            return Err(Lost);
+        }
+        let stored = Arc::new(stamp(key, draft, version));
+        if kind == ChangeKind::Deleted {
+            table.objects.remove(&stored.key);
+        } else {
+            table.objects.insert(stored.key.clone(), Arc::clone(&stored));
+        }
+        let change = Change { kind, object: Arc::clone(&stored), previous };
+        table.history.push(change);
+        table.wake.send_replace(version);
+        state.version = version;
+        Ok(stored)
+    }
+
+    /// Changes of a table after `cursor`, at most `limit`.
+    pub(crate) fn changes(&self, table: &str, cursor: u64, limit: usize) -> Result<Changes, Expired> {
+        let state = self.lock();
+        match state.tables.get(table) {
+            Some(table) => table.history.after(cursor, state.version, limit),
+            None => Ok(Changes { list: Vec::new(), reached: state.version.max(cursor) }),
+        }
+    }
+
+    /// Tells when a table has something new; the sender goes away when the table is dropped.
+    pub(crate) fn subscribe(&self, table: &str) -> watch::Receiver<u64> {
+        self.lock().table(table, self.history_length).wake.subscribe()
+    }
+
+    /// Forgets a table and ends its watches. Its objects must have been deleted before.
+    pub(crate) fn drop_table(&self, table: &str) {
+        self.lock().tables.remove(table);
+    }
+
+    /// Number of objects by table, for metrics.
+    pub(crate) fn sizes(&self) -> BTreeMap<String, usize> {
+        self.lock().tables.iter().map(|(name, table)| (name.clone(), table.objects.len())).collect()
+    }
+}
+
+impl State {
+    fn table(&mut self, name: &str, history_length: usize) -> &mut Table {
+        let version = self.version;
+        self.tables.entry(name.to_owned()).or_insert_with(|| Table {
+            objects: BTreeMap::new(),
+            history: History::new(history_length, 0),
+            wake: watch::Sender::new(version),
+        })
+    }
+}
+
+/// Where an object belongs, by its own metadata.
+pub(crate) fn key_of(object: &Value) -> Key {
+    let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default().to_owned();
+    Key { namespace: text("namespace"), name: text("name") }
+}
+
+fn stamp(key: Key, draft: Draft, version: u64) -> Stored {
+    let Draft { mut object, fields } = draft;
+    object["metadata"]["resourceVersion"] = version.to_string().into();
+    let metadata = &object["metadata"];
+    let labels = metadata["labels"].as_object().map(|labels| {
+        labels.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
+    });
+    Stored {
+        uid: metadata["uid"].as_str().unwrap_or_default().to_owned(),
+        version,
+        labels: labels.unwrap_or_default(),
+        fields,
+        json: Bytes::from(object.to_string()),
+        key,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn draft(name: &str, colour: &str) -> Draft {
+        let object = json!({"metadata": {"namespace": "a", "name": name, "uid": "u", "labels": {"colour": colour}}});
+        Draft { object, fields: Vec::new() }
+    }
+
+    fn names(listing: &Listing) -> Vec<(&str, &str)> {
+        listing.objects.iter().map(|o| (o.key.name.as_str(), o.labels["colour"].as_str())).collect()
+    }
+
+    #[test]
+    fn a_write_whose_condition_does_not_hold_changes_nothing() {
+        let store = Store::new(16);
+        let first = store.create("t", draft("x", "red")).unwrap();
+        assert_eq!(store.create("t", draft("x", "blue")).unwrap_err(), Lost);
+        assert_eq!(store.replace("t", draft("x", "blue"), first.version + 1).unwrap_err(), Lost);
+        assert_eq!(store.delete("t", draft("y", "blue"), 1).unwrap_err(), Lost);
+        assert_eq!(store.version(), first.version);
+        assert_eq!(first.value()["metadata"]["resourceVersion"], "1");
+    }
+
+    #[test]
+    fn the_past_is_readable_as_long_as_history_reaches() {
+        let store = Store::new(3);
+        let x = store.create("t", draft("x", "red")).unwrap();
+        store.create("t", draft("y", "red")).unwrap();
+        let x = store.replace("t", draft("x", "blue"), x.version).unwrap();
+        store.delete("t", draft("x", "blue"), x.version).unwrap();
+        let at = |version| store.list("t", Some("a"), Some(version));
+        assert_eq!(names(&at(4).unwrap()), [("y", "red")]);
+        assert_eq!(names(&at(3).unwrap()), [("x", "blue"), ("y", "red")]);
+        assert_eq!(names(&at(2).unwrap()), [("x", "red"), ("y", "red")]);
+        assert_eq!(names(&at(1).unwrap()), [("x", "red")]);
+        assert_eq!(at(0).unwrap_err(), Expired(1), "the fourth change pushed the first out of the ring");
+        assert!(store.list("t", Some("b"), None).unwrap().objects.is_empty());
+    }
+}
