@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo xtask test [--full]                           the one test command, also what CI runs
+//! cargo xtask record [--seed N]                       ask a real API server about random Jobs; what job-api's tests replay
 //! cargo xtask testbed build [--version 1.35|1.37]     real Kubernetes binaries, built once, cached outside the repository
 //! cargo xtask testbed up --clusters N --dir DIR       N real clusters on loopback until Ctrl-C
 //! ```
@@ -10,6 +11,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
 mod layering;
+mod record;
 mod stopwatch;
 mod test;
 mod test_report;
@@ -25,6 +27,8 @@ usage: cargo xtask <command>
   test [--full]                          format, lints, docs, layering, unit, doc and CLI tests, and the
                                          real-Kubernetes suite where Go is installed; --full adds the
                                          newest Kubernetes and everything too long for every run
+  record [--seed N]                      ask a real API server thousands of random questions about Jobs and
+                                         write its answers down for the tests of job-api
   testbed build [--version 1.35|1.37]    build (or find in the cache) a real control plane; the last line
                                          on stdout is the directory of the binaries
   testbed up --clusters N --dir DIR      run N real clusters until Ctrl-C and print their kubeconfigs;
@@ -36,6 +40,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["test", options @ ..] => test::run(options),
+        ["record", options @ ..] => record::run(options),
         ["testbed", "build", options @ ..] => testbed_build::run(options),
         ["testbed", "up", options @ ..] => testbed_up::run(options),
         ["help" | "--help" | "-h"] => {

@@ -1,16 +1,20 @@
 //! Creating a Job: what the server makes of it, and whether it accepts the result.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::api::batch::v1::Job;
 
-use crate::{Errors, Rules, formats, labels, metadata, path::Path, spec};
+use crate::{Errors, Rules, defaults, formats, labels, metadata, path::Path, spec};
 
-/// Does what the server does to a new Job once its defaults are in: the generation is 1, a status that was sent is
-/// dropped, and unless `manualSelector` is true the labels and the selector that tie pods to this very Job are added.
+/// Does what the server does to a new Job, as the client sent it: [defaults](crate::defaults) are filled in, the
+/// generation is 1, a status that was sent is dropped, and unless `manualSelector` is true the labels and the selector
+/// that tie pods to this very Job are added. Set `metadata.uid` first: it becomes part of the selector.
 ///
-/// Call [`defaults::apply`](crate::defaults::apply) first, and set `metadata.uid`: it becomes part of the selector.
+/// A Job without labels takes those of its pod template. The generated ones are among them if the template had labels
+/// before; otherwise they join when the stored Job is read, by [`defaults::apply`](crate::defaults::apply).
 ///
 /// ```
-/// use job_api::{create, defaults, Rules};
+/// use job_api::{create, Rules};
 /// use k8s_openapi::api::batch::v1::Job;
 ///
 /// let mut job: Job = serde_json::from_str(r#"{
@@ -18,7 +22,6 @@ use crate::{Errors, Rules, formats, labels, metadata, path::Path, spec};
 ///     "spec": {"template": {"spec": {"containers": [{"name": "main", "image": "app:1"}], "restartPolicy": "Never"}}},
 ///     "status": {"succeeded": 7}
 /// }"#)?;
-/// defaults::apply(&mut job);
 /// create::prepare(&mut job);
 /// assert!(create::validate(&job, Rules::newest()).is_empty());
 /// assert_eq!((job.status, job.metadata.generation), (None, Some(1)));
@@ -27,14 +30,21 @@ use crate::{Errors, Rules, formats, labels, metadata, path::Path, spec};
 /// # Ok::<(), serde_json::Error>(())
 /// ```
 pub fn prepare(job: &mut Job) {
+    let template_labels = job.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref()?.labels.as_ref());
+    let shares_labels = job.metadata.labels.as_ref().is_none_or(BTreeMap::is_empty) && template_labels.is_some();
+    defaults::apply(job);
     job.status = None;
     job.metadata.generation = Some(1);
     job.metadata.deletion_timestamp = None;
     job.metadata.deletion_grace_period_seconds = None;
     labels::generate(job);
+    if shares_labels {
+        let template = job.spec.as_ref().and_then(|spec| spec.template.metadata.as_ref());
+        job.metadata.labels = template.and_then(|metadata| metadata.labels.clone());
+    }
 }
 
-/// What the server would say about creating this Job, after defaulting and [`prepare`].
+/// What the server would say about creating this Job, after [`prepare`].
 ///
 /// Of the pod template only a part is judged, that part exactly: containers and init containers (name, image, command,
 /// args, env names, ports, resources, pull policy, volume mounts), emptyDir, configMap and secret volumes, restart

@@ -36,6 +36,7 @@ pub fn apply(job: &mut Job) {
     if job.metadata.labels.is_none() {
         job.metadata.labels = template_labels.cloned();
     }
+    job.status.iter_mut().for_each(normal_form::job_status);
 }
 
 /// The same for a CronJob and the Job template in it.

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::batch::v1::JobSpec;
+use k8s_openapi::api::batch::v1::{JobSpec, JobStatus};
 use k8s_openapi::api::core::v1::{Container, PodSpec, PodTemplateSpec, Volume};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{LabelSelector, ObjectMeta};
 
@@ -45,6 +45,22 @@ pub(super) fn job_spec(spec: &mut JobSpec) {
     }
     for rule in spec.pod_failure_policy.iter_mut().flat_map(|policy| &mut policy.rules) {
         drop_empty_list(&mut rule.on_pod_conditions);
+    }
+}
+
+pub(super) fn job_status(status: &mut JobStatus) {
+    for counter in [&mut status.active, &mut status.failed, &mut status.succeeded] {
+        counter.take_if(|count| *count == 0);
+    }
+    drop_empty_text(&mut status.completed_indexes);
+    drop_empty_list(&mut status.conditions);
+    for condition in status.conditions.iter_mut().flatten() {
+        drop_empty_text(&mut condition.reason);
+        drop_empty_text(&mut condition.message);
+    }
+    if let Some(uncounted) = &mut status.uncounted_terminated_pods {
+        drop_empty_list(&mut uncounted.failed);
+        drop_empty_list(&mut uncounted.succeeded);
     }
 }
 

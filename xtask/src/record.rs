@@ -1,0 +1,18 @@
+//! `cargo xtask record`: what a real API server says about random Jobs, for `cargo test -p job-api` to agree with.
+
+use anyhow::{Result, ensure};
+
+use crate::{testbed_build, workspace};
+
+const RECORDINGS: &str = "crates/job-api/tests/recordings";
+
+pub(crate) fn run(options: &[&str]) -> Result<()> {
+    let binaries = testbed_build::build(testbed_build::MAIN_VERSION)?;
+    let status = workspace::cargo()
+        .args(["run", "--package", "jobferry-testkit", "--bin", "record-job-api", "--", "--out", RECORDINGS])
+        .args(options)
+        .env("JOBFERRY_TESTBED", binaries)
+        .status()?;
+    ensure!(status.success(), "recording failed");
+    Ok(())
+}
