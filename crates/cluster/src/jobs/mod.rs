@@ -1,0 +1,272 @@
+//! The Job controller's shell: it watches Jobs and pods, asks [`job_controller::sync`] for the next step, carries it out.
+
+mod pods;
+mod status;
+
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use futures::{StreamExt, pin_mut, stream::FuturesUnordered};
+use job_controller::{JobView, Memory, Notice, PodPlan, PodView, Step, sync};
+use jobferry_kubeio::{self as kubeio, CallError, Collection, Event, Queue};
+use k8s_openapi::jiff::Timestamp;
+use kube::Client;
+use tokio_util::sync::CancellationToken;
+
+use crate::{
+    Clock,
+    cache::Cache,
+    clock,
+    events::{self, About, Happening},
+    random::Random,
+};
+
+/// How long one write may take.
+const DEADLINE: Duration = Duration::from_secs(15);
+/// The first wait after a failed write, as in the built-in controller.
+const FIRST_RETRY: Duration = Duration::from_secs(1);
+/// The longest wait after failed writes.
+const LAST_RETRY: Duration = Duration::from_mins(1);
+/// Jobs that are worked on at the same time.
+const WORKERS: usize = 16;
+/// Steps of one Job in a row before others get their turn.
+const STEPS_IN_A_ROW: usize = 64;
+
+/// Which Jobs are ours, and how they are run.
+#[derive(Clone)]
+pub struct JobOptions {
+    /// Jobs without `spec.managedBy`, or with the reserved value: in place of the cluster's own controller.
+    pub standard: bool,
+    /// Values of `spec.managedBy` that mean us.
+    pub managed_by: Vec<String>,
+    /// How long changes of pods are gathered before a Job is looked at again. Saves status writes when many pods end
+    /// together, or when a pod starts and ends within it.
+    pub gather: Duration,
+    /// The time.
+    pub clock: Clock,
+    /// Decides the random part of pod names.
+    pub seed: u64,
+}
+
+impl JobOptions {
+    /// A controller for the Jobs that the cluster's own controller would run.
+    pub fn standard(clock: Clock, seed: u64) -> Self {
+        Self { standard: true, managed_by: Vec::new(), gather: Duration::from_millis(20), clock, seed }
+    }
+
+    /// A controller for delegated Jobs only: the cluster's own controller runs the others.
+    pub fn delegated(managed_by: &str, clock: Clock, seed: u64) -> Self {
+        Self { standard: false, managed_by: vec![managed_by.to_owned()], ..Self::standard(clock, seed) }
+    }
+
+    fn owns(&self, job: &JobView) -> bool {
+        match job_api::managed_by::ManagedBy::of(job.spec.managed_by.as_deref()) {
+            job_api::managed_by::ManagedBy::Standard => self.standard,
+            job_api::managed_by::ManagedBy::Delegated(name) => self.managed_by.contains(&name),
+        }
+    }
+}
+
+/// Runs the Jobs of a cluster until `shutdown`.
+pub async fn run_jobs(client: Client, options: JobOptions, shutdown: CancellationToken) {
+    let controller = Arc::new(Controller::new(client, options));
+    let workers: FuturesUnordered<_> = (0..WORKERS).map(|_| controller.work()).collect();
+    let workers = workers.for_each(|()| std::future::ready(()));
+    tokio::select! { biased;
+        () = shutdown.cancelled() => {}
+        () = controller.watch_jobs() => {}
+        () = controller.watch_pods() => {}
+        () = workers => {}
+    }
+}
+
+/// What the shell remembers of a Job beside the objects.
+#[derive(Debug, Default)]
+struct Notes {
+    memory: Memory,
+    /// How often creating pods failed in a row.
+    failed_creates: u32,
+    /// Pods whose creation was asked for without an answer: settled before anything else is decided.
+    uncertain: Vec<(PodPlan, String)>,
+}
+
+struct Controller {
+    client: Client,
+    options: JobOptions,
+    random: Random,
+    jobs: Mutex<Cache<JobView>>,
+    pods: Mutex<Cache<PodView>>,
+    notes: Mutex<HashMap<String, Notes>>,
+    /// UIDs of Jobs.
+    queue: Queue<String>,
+}
+
+/// Why a Job could not be brought further now.
+#[derive(Debug, thiserror::Error)]
+enum SyncError {
+    #[error("{action} of {object}: {source}")]
+    Call { action: &'static str, object: String, source: CallError },
+    #[error("status of Job {job} would be refused, which is a mistake of this controller: {errors}")]
+    Illegal { job: String, errors: job_api::Errors },
+}
+
+impl Controller {
+    fn new(client: Client, options: JobOptions) -> Self {
+        Self {
+            client,
+            random: Random::new(options.seed),
+            options,
+            jobs: Mutex::default(),
+            pods: Mutex::default(),
+            notes: Mutex::default(),
+            queue: Queue::new(FIRST_RETRY, LAST_RETRY),
+        }
+    }
+
+    async fn watch_jobs(&self) {
+        let stream = kubeio::watch(self.client.clone(), Collection::new("/apis/batch/v1/jobs", job_version));
+        pin_mut!(stream);
+        while let Some(event) = stream.next().await {
+            let changed: Vec<String> = {
+                let mut jobs = lock(&self.jobs);
+                match event {
+                    Event::Reset(list) => {
+                        jobs.reset(list);
+                        jobs.all().map(|job| job.uid.clone()).collect()
+                    }
+                    Event::Applied(job) => {
+                        let uid = job.uid.clone();
+                        jobs.apply(job).then_some(uid).into_iter().collect()
+                    }
+                    Event::Deleted(job) => {
+                        jobs.delete(&job);
+                        vec![job.uid]
+                    }
+                    Event::Interrupted(error) => {
+                        tracing::warn!(%error, "jobs cannot be watched");
+                        Vec::new()
+                    }
+                    Event::Resumed => Vec::new(),
+                }
+            };
+            for uid in changed {
+                self.queue.add(uid);
+            }
+        }
+    }
+
+    async fn watch_pods(&self) {
+        let stream = kubeio::watch(self.client.clone(), Collection::new("/api/v1/pods", pod_version));
+        pin_mut!(stream);
+        while let Some(event) = stream.next().await {
+            let owners: Vec<String> = {
+                let mut pods = lock(&self.pods);
+                match event {
+                    Event::Reset(list) => {
+                        pods.reset(list);
+                        pods.all().filter_map(|pod| pod.owner.clone()).collect()
+                    }
+                    Event::Applied(pod) => {
+                        let owner = pod.owner.clone();
+                        owner.filter(|_| pods.apply(pod)).into_iter().collect()
+                    }
+                    Event::Deleted(pod) => {
+                        pods.delete(&pod);
+                        pod.owner.into_iter().collect()
+                    }
+                    Event::Interrupted(error) => {
+                        tracing::warn!(%error, "pods cannot be watched");
+                        Vec::new()
+                    }
+                    Event::Resumed => Vec::new(),
+                }
+            };
+            for uid in owners {
+                self.queue.add_after(uid, self.options.gather);
+            }
+        }
+    }
+
+    async fn work(&self) {
+        loop {
+            let uid = self.queue.next().await;
+            match self.bring_further(&uid).await {
+                Ok(wake_after) => {
+                    self.queue.forget(&uid);
+                    if let Some(delay) = wake_after {
+                        self.queue.add_after(uid.clone(), delay);
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(job = uid, %error, "a Job could not be brought further; trying again");
+                    self.queue.retry(uid.clone());
+                }
+            }
+            self.queue.done(&uid);
+        }
+    }
+
+    /// Carries out steps until the Job rests. Returns when to look again.
+    async fn bring_further(&self, uid: &str) -> Result<Option<Duration>, SyncError> {
+        if !(lock(&self.jobs).is_listed() && lock(&self.pods).is_listed()) {
+            return Ok(Some(Duration::from_millis(10)));
+        }
+        for _ in 0..STEPS_IN_A_ROW {
+            let Some(job) = lock(&self.jobs).get(uid) else {
+                lock(&self.notes).remove(uid);
+                self.release_orphans(uid).await?;
+                return Ok(None);
+            };
+            if !self.options.owns(&job) {
+                return Ok(None);
+            }
+            self.settle_uncertain(&job).await?;
+            let pods: Vec<PodView> = lock(&self.pods).group(uid).map(|pod| PodView::clone(&pod)).collect();
+            let memory = lock(&self.notes).entry(uid.to_owned()).or_default().memory;
+            let decision = sync(&job, &pods, &memory, self.now());
+            match decision.step {
+                Step::Rest => return Ok(decision.wake_at.map(|at| clock::until(at, self.now()))),
+                Step::Record(status) => {
+                    if !self.write_status(&job, &status).await? {
+                        continue;
+                    }
+                }
+                Step::Pods(actions) => self.act(&job, actions).await?,
+            }
+            if let Some(notes) = lock(&self.notes).get_mut(uid) {
+                notes.memory.backoff = decision.backoff;
+            }
+            for notice in &decision.notices {
+                self.tell(&job, notice).await;
+            }
+        }
+        Ok(Some(Duration::ZERO))
+    }
+
+    fn now(&self) -> Timestamp {
+        (self.options.clock)()
+    }
+
+    async fn tell(&self, job: &JobView, notice: &Notice) {
+        let about =
+            About { api_version: "batch/v1", kind: "Job", namespace: &job.namespace, name: &job.name, uid: &job.uid };
+        let what = Happening { warning: notice.warning, reason: &notice.reason, message: &notice.message };
+        events::tell(&self.client, "job-controller", about, what, self.now(), self.random.next()).await;
+    }
+}
+
+fn job_version(job: &JobView) -> &str {
+    &job.resource_version
+}
+
+fn pod_version(pod: &PodView) -> &str {
+    &pod.resource_version
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Nothing panics while a lock is held; if it did, the data would still be whole.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
