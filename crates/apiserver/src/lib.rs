@@ -34,6 +34,7 @@ mod metrics;
 mod names;
 mod openapi;
 mod patch;
+mod protobuf;
 mod quantity;
 mod registry;
 mod schema;

@@ -52,6 +52,8 @@ pub(crate) struct Field {
     pub(crate) schema: Arc<Schema>,
     pub(crate) presence: Presence,
     pub(crate) required: bool,
+    /// Number in the protobuf message; 0: has none.
+    pub(crate) protobuf: u32,
 }
 
 /// What a decode and encode through the Go type makes of an absent or zero value.

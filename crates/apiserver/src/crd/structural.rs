@@ -80,7 +80,7 @@ fn fault(at: &str, message: impl Into<String>) -> SchemaError {
 }
 
 fn plain_field(schema: Arc<Schema>) -> Field {
-    Field { schema, presence: Presence::AsGiven, required: false }
+    Field { schema, presence: Presence::AsGiven, required: false, protobuf: 0 }
 }
 
 fn read(schema: &Value, at: &str) -> Result<Schema, SchemaError> {

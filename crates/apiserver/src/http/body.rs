@@ -8,11 +8,12 @@ use serde_json::{Map, Value};
 use super::FieldValidation;
 use crate::crd::prune;
 use crate::error::ApiError;
+use crate::protobuf;
 use crate::registry::{Resource, api_version};
-use crate::schema::normalise;
+use crate::schema::{Schema, Shape, normalise};
 
 /// What is told to clients that send something else.
-pub(crate) const ACCEPTED: &str = "application/json, application/yaml";
+pub(crate) const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
 
 /// An object as a client sent it, in normal form, and what it should be told about it.
 #[derive(Debug)]
@@ -34,7 +35,10 @@ pub(crate) fn decode(
     bytes: &[u8],
     validation: FieldValidation,
 ) -> Result<Decoded, ApiError> {
-    let (object, duplicates) = parse(media, bytes)?;
+    let (object, duplicates) = match media {
+        "application/vnd.kubernetes.protobuf" => (protobuf(&resource.schema, bytes)?, Vec::new()),
+        _ => parse(media, bytes)?,
+    };
     settle(resource, object, &duplicates, validation)
 }
 
@@ -47,6 +51,16 @@ pub(crate) fn parse(media: &str, bytes: &[u8]) -> Result<(Value, Vec<String>), A
             let object = serde_saphyr::from_str(text).map_err(|error| unreadable(&error))?;
             Ok((object, Vec::new()))
         }
+        _ => Err(ApiError::unsupported_media_type(ACCEPTED)),
+    }
+}
+
+/// A protobuf body whose message has the shape `schema`. Custom resources have no message.
+pub(crate) fn protobuf(schema: &Schema, bytes: &[u8]) -> Result<Value, ApiError> {
+    match &schema.shape {
+        Shape::Object(object) if !object.name.is_empty() => protobuf::decode(object, bytes).map_err(|error| {
+            ApiError::bad_request(format!("the body of the request is not what its type says: {error}"))
+        }),
         _ => Err(ApiError::unsupported_media_type(ACCEPTED)),
     }
 }

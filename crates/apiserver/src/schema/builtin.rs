@@ -56,7 +56,7 @@ impl Reader {
 
     fn field(&mut self, line: &'static str) -> Option<(String, Field)> {
         let mut words = line.split(' ');
-        let (name, notation, _) = (words.next()?, words.next()?, words.next()?);
+        let (name, notation, number) = (words.next()?, words.next()?, words.next()?);
         let flags = Flags::parse(words);
         let pointer = notation.starts_with('*');
         let mut schema = self.schema(notation.trim_start_matches('*'), &flags);
@@ -72,7 +72,8 @@ impl Reader {
             (false, true) => Presence::Always,
             (false, false) => Presence::OmitZero,
         };
-        let field = Field { schema, presence, required: flags.has("required") };
+        let protobuf = number.parse().unwrap_or(0);
+        let field = Field { schema, presence, required: flags.has("required"), protobuf };
         Some((name.to_owned(), field))
     }
 

@@ -4,15 +4,18 @@ use http::StatusCode;
 use serde_json::{Value, json};
 
 use crate::error::ApiError;
-use crate::http::{Reply, media_type, parse};
+use crate::http::{Reply, media_type, parse, protobuf};
 use crate::metadata;
-use crate::schema::seconds;
+use crate::schema::{built_in, seconds};
 use crate::selection::draft;
 use crate::server::{Call, Inner};
 
 impl Inner {
     pub(super) fn bind(&self, call: &Call) -> Result<Reply, ApiError> {
-        let (binding, _) = parse(media_type(&call.parts.headers), &call.body)?;
+        let binding = match media_type(&call.parts.headers) {
+            "application/vnd.kubernetes.protobuf" => protobuf(&built_in("core.v1.Binding"), &call.body)?,
+            media => parse(media, &call.body)?.0,
+        };
         let node = binding["target"]["name"].as_str().unwrap_or_default();
         if node.is_empty() {
             let cause = crate::error::Cause::required("target.name", "");

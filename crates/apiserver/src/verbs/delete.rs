@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use super::render::in_version;
 use super::update::is_free_to_go;
 use crate::error::ApiError;
-use crate::http::{Reply, media_type, parse};
+use crate::http::{Reply, media_type, parse, protobuf};
 use crate::metadata;
 use crate::registry::{Resource, Strategy};
-use crate::schema::seconds;
+use crate::schema::{built_in, seconds};
 use crate::selection::{Selection, draft};
 use crate::server::{Call, Inner};
 use crate::store::{Key, Stored};
@@ -121,8 +121,11 @@ impl Inner {
 
 impl Options {
     fn read(call: &Call) -> Result<Self, ApiError> {
-        let body =
-            if call.body.is_empty() { Value::Null } else { parse(media_type(&call.parts.headers), &call.body)?.0 };
+        let body = match media_type(&call.parts.headers) {
+            _ if call.body.is_empty() => Value::Null,
+            "application/vnd.kubernetes.protobuf" => protobuf(&built_in("meta.v1.DeleteOptions"), &call.body)?,
+            media => parse(media, &call.body)?.0,
+        };
         let text = |key: &str| body[key].as_str().or_else(|| call.query.get(key)).filter(|text| !text.is_empty());
         let mut propagation = match text("propagationPolicy") {
             None => None,
