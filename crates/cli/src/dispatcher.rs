@@ -27,7 +27,7 @@ pub(crate) struct Args {
 
 /// Runs until Ctrl-C or SIGTERM.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    log_to_stderr(args.log_json);
+    log_to_stderr(args.log_json, "info");
     let manager = args.target.client().await?;
     if args.install {
         install::install(&manager).await?;
@@ -65,8 +65,9 @@ pub(crate) async fn stop_on_signal(shutdown: CancellationToken) {
     shutdown.cancel();
 }
 
-fn log_to_stderr(json: bool) {
-    let filter = EnvFilter::try_from_env("JOBFERRY_LOG").unwrap_or_else(|_| EnvFilter::new("info"));
+/// Logs go to stderr; JOBFERRY_LOG says which, in the usual notation.
+pub(crate) fn log_to_stderr(json: bool, default: &str) {
+    let filter = EnvFilter::try_from_env("JOBFERRY_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
     if json { builder.json().init() } else { builder.init() }
 }

@@ -4,9 +4,12 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program talks to people")]
 
 mod crds;
+mod demo;
 mod dispatcher;
+mod fleet;
 mod install;
 mod target;
+mod up;
 mod worker;
 
 use std::process::ExitCode;
@@ -23,6 +26,10 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// See it work: a management cluster and two workers in this process, three Jobs
+    Demo,
+    /// Run a fleet without Kubernetes, for kubectl to play with
+    Up(up::Args),
     /// Run the dispatcher for a management cluster
     Dispatcher(dispatcher::Args),
     /// Add worker clusters to a management cluster
@@ -33,8 +40,14 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    // The node starts this program again as the reaper of its containers.
+    if jobferry_node::enter_if_asked() {
+        return ExitCode::SUCCESS;
+    }
     let cli = Cli::parse();
     let outcome = match cli.command {
+        Command::Demo => in_runtime(demo::run()),
+        Command::Up(args) => in_runtime(up::run(args)),
         Command::Dispatcher(args) => in_runtime(dispatcher::run(args)),
         Command::Worker(command) => in_runtime(worker::run(command)),
         Command::Crds => crds::run(),

@@ -142,7 +142,8 @@ fn inline(entry: &mut Value, field: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-async fn wait_until_connected(manager: &Client, name: &str, seconds: u64) -> anyhow::Result<()> {
+/// Waits until the dispatcher is connected to the worker.
+pub(crate) async fn wait_until_connected(manager: &Client, name: &str, seconds: u64) -> anyhow::Result<()> {
     let path = format!("/apis/jobferry.dev/v1alpha1/workers/{name}");
     let mut last = "the dispatcher has not looked at it yet; is it running?".to_owned();
     let connected = async {

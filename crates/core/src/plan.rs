@@ -114,7 +114,10 @@ fn place(workload: &Workload, around: Surroundings<'_>) -> Vec<Action> {
 fn tell(workload: &Workload, holds: bool, reason: &str, message: String, now: Now) -> Vec<Action> {
     let at = Some(Time(conditions::whole_seconds(now.wall)));
     let told = Told { holds, reason: reason.into(), message, at };
-    let Some(before) = &workload.placed else { return vec![Action::Tell(told)] };
+    // Where it goes is news at once; that it waits for another reason than before is not.
+    let Some(before) = workload.placed.as_ref().filter(|before| before.holds == holds) else {
+        return vec![Action::Tell(told)];
+    };
     if (before.holds, &before.reason, &before.message) == (told.holds, &told.reason, &told.message) {
         return Vec::new();
     }

@@ -1,0 +1,136 @@
+//! A fleet without Kubernetes: a management cluster, workers and a dispatcher in this process.
+//!
+//! ```text
+//!   manager   API server (loopback TLS) + controllers + node <── dispatcher
+//!   worker-1  API server (loopback TLS) + controllers + node <──────┘ by the kubeconfig in a Secret, as anywhere
+//! ```
+
+mod cluster;
+mod logs;
+
+use std::{collections::BTreeMap, path::Path, sync::Arc};
+
+use anyhow::Context as _;
+use base64::{Engine, prelude::BASE64_STANDARD};
+use jobferry_api::{KUBECONFIG_KEY, SYSTEM_NAMESPACE, managed_by};
+use jobferry_cluster::JobOptions;
+use jobferry_dispatcher::{KubeconfigSecrets, Options};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio_util::{sync::CancellationToken, task::TaskTracker};
+
+use crate::{dispatcher::wall_clock, install, worker};
+use cluster::Cluster;
+
+/// How long the dispatcher may take to connect to a worker in the same process.
+const CONNECTED_WITHIN_SECONDS: u64 = 30;
+
+/// A worker to start.
+pub(crate) struct WorkerPlan {
+    /// Its name.
+    pub(crate) name: String,
+    /// Labels of its `Worker`.
+    pub(crate) labels: BTreeMap<String, String>,
+}
+
+/// A running fleet.
+pub(crate) struct Fleet {
+    manager: Cluster,
+    workers: Vec<Cluster>,
+    tasks: TaskTracker,
+    stop: CancellationToken,
+}
+
+impl Fleet {
+    /// Starts the clusters and the dispatcher, and waits until it is connected to every worker. Pods keep their files
+    /// and logs below `directory`.
+    pub(crate) async fn start(directory: &Path, plans: &[WorkerPlan]) -> anyhow::Result<Self> {
+        let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
+        let start = async |name: &str, jobs: JobOptions| {
+            Cluster::start(name, jobs, &directory.join(name), &tasks, &stop)
+                .await
+                .with_context(|| format!("cluster {name} does not start"))
+        };
+        let clock = jobferry_cluster::system_clock();
+        let mut jobs = JobOptions::standard(Arc::clone(&clock), cluster::random_seed());
+        jobs.managed_by.push(managed_by::LOCAL.into());
+        let manager = start("manager", jobs).await?;
+        let mut workers = Vec::new();
+        for plan in plans {
+            workers.push(start(&plan.name, JobOptions::standard(Arc::clone(&clock), cluster::random_seed())).await?);
+        }
+        let fleet = Self { manager, workers, tasks, stop };
+        fleet.register(plans).await?;
+        fleet.dispatch();
+        for plan in plans {
+            worker::wait_until_connected(fleet.manager(), &plan.name, CONNECTED_WITHIN_SECONDS).await?;
+        }
+        Ok(fleet)
+    }
+
+    /// A client for the management cluster.
+    pub(crate) const fn manager(&self) -> &Client {
+        &self.manager.client
+    }
+
+    /// One kubeconfig with a context a cluster, the manager's the current one.
+    pub(crate) fn kubeconfig(&self) -> anyhow::Result<String> {
+        let mut merged = json!({"apiVersion": "v1", "kind": "Config", "current-context": self.manager.name});
+        for list in ["clusters", "users", "contexts"] {
+            merged[list] = json!([]);
+        }
+        for cluster in std::iter::once(&self.manager).chain(&self.workers) {
+            let single: Value = serde_json::from_str(&cluster.kubeconfig())?;
+            for list in ["clusters", "users", "contexts"] {
+                if let (Some(into), Some(from)) = (merged[list].as_array_mut(), single[list].as_array()) {
+                    into.extend(from.iter().cloned());
+                }
+            }
+        }
+        Ok(format!("{merged:#}\n"))
+    }
+
+    /// Stops the dispatcher, the pods and the clusters, in this order of their tasks ending.
+    pub(crate) async fn stop(self) {
+        self.stop.cancel();
+        self.tasks.close();
+        self.tasks.wait().await;
+        for cluster in self.workers.into_iter().chain([self.manager]) {
+            cluster.shutdown().await;
+        }
+    }
+
+    async fn register(&self, plans: &[WorkerPlan]) -> anyhow::Result<()> {
+        install::install(self.manager()).await?;
+        for (plan, cluster) in plans.iter().zip(&self.workers) {
+            let secret = json!({
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": plan.name, "namespace": SYSTEM_NAMESPACE},
+                "data": {KUBECONFIG_KEY: BASE64_STANDARD.encode(cluster.kubeconfig())},
+            });
+            let secrets = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets");
+            install::apply(self.manager(), &secrets, &secret).await?;
+            let worker = json!({
+                "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker",
+                "metadata": {"name": plan.name, "labels": plan.labels}, "spec": {"kubeconfigSecret": plan.name},
+            });
+            install::apply(self.manager(), "/apis/jobferry.dev/v1alpha1/workers", &worker).await?;
+        }
+        Ok(())
+    }
+
+    fn dispatch(&self) {
+        let manager = self.manager().clone();
+        let options = Options {
+            connect: Arc::new(KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE)),
+            wall_clock: Arc::new(wall_clock),
+            seed: cluster::random_seed(),
+        };
+        let stop = self.stop.clone();
+        self.tasks.spawn(async move {
+            if let Err(error) = jobferry_dispatcher::run(manager, options, stop).await {
+                tracing::error!(%error, "the dispatcher does not start");
+            }
+        });
+    }
+}

@@ -1,0 +1,74 @@
+//! `jobferry lint`: what an API server would say about manifests, and what a dispatcher's user should know.
+//!
+//! ```text
+//! files ─► input (documents with lines) ─► check (job-api) + warnings ─► report (text or JSON)
+//! ```
+
+mod check;
+mod input;
+mod located;
+mod report;
+mod warnings;
+
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use clap::ValueEnum;
+use report::Report;
+
+use crate::server_version::ServerVersion;
+
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Manifests of Jobs and CronJobs, YAML or JSON, many documents a file; - reads standard input
+    #[arg(value_name = "FILE", required = true)]
+    files: Vec<PathBuf>,
+    /// The API server whose rules apply: 1.32 to 1.37, also with a patch release
+    #[arg(long, value_name = "VERSION", default_value = ServerVersion::DEFAULT)]
+    server: ServerVersion,
+    /// How to print the findings
+    #[arg(short, long, value_name = "FORMAT", default_value = "text")]
+    output: Output,
+    /// Exit with 1 also for warnings
+    #[arg(long)]
+    strict: bool,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Output {
+    /// One block a document
+    Text,
+    /// One JSON object
+    Json,
+}
+
+pub(crate) fn run(args: &Args) -> ExitCode {
+    let mut report = Report::default();
+    for file in &args.files {
+        let (documents, unreadable) = input::read(file);
+        for document in &documents {
+            match check::check(document, args.server) {
+                Ok(judged) => report.documents.push(judged),
+                Err(unreadable) => report.unreadable.push(unreadable),
+            }
+        }
+        report.unreadable.extend(unreadable);
+    }
+    let text = match args.output {
+        Output::Text => report.to_text(),
+        Output::Json => report.to_json() + "\n",
+    };
+    // Whoever closes our output has seen enough; the verdict is the exit code.
+    let _ = std::io::stdout().lock().write_all(text.as_bytes());
+    for unreadable in &report.unreadable {
+        eprintln!("error: {}", unreadable.to_text());
+    }
+    let (documents, errors, warnings) = (report.documents.len(), report.errors(), report.warnings());
+    eprintln!("Kubernetes {}: {documents} documents, {errors} errors, {warnings} warnings", args.server);
+    match () {
+        () if !report.unreadable.is_empty() => ExitCode::from(2),
+        () if errors > 0 || (args.strict && warnings > 0) => ExitCode::from(1),
+        () => ExitCode::SUCCESS,
+    }
+}

@@ -1,0 +1,69 @@
+//! `--server 1.35`: whose rules apply.
+
+use std::fmt;
+use std::str::FromStr;
+
+use job_api::Rules;
+
+/// The version of an API server, as far as it decides about the rules for Jobs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ServerVersion {
+    minor: u32,
+    patch: Option<u32>,
+}
+
+impl ServerVersion {
+    /// The version whose answers our own are compared with.
+    pub(crate) const DEFAULT: &str = "1.35";
+
+    pub(crate) fn rules(self) -> Rules {
+        Rules::for_server(1, self.minor, self.patch)
+    }
+
+    pub(crate) fn is_at_least(self, minor: u32) -> bool {
+        self.minor >= minor
+    }
+}
+
+impl FromStr for ServerVersion {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let unknown = || format!("`{text}` is none of the servers that are known, 1.32 to 1.37 (also 1.35.8)");
+        let mut numbers = text.trim_start_matches('v').split('.').map(str::parse::<u32>);
+        match (numbers.next(), numbers.next(), numbers.next(), numbers.next()) {
+            (Some(Ok(1)), Some(Ok(minor @ 32..=37)), None, None) => Ok(Self { minor, patch: None }),
+            (Some(Ok(1)), Some(Ok(minor @ 32..=37)), Some(Ok(patch)), None) => Ok(Self { minor, patch: Some(patch) }),
+            _ => Err(unknown()),
+        }
+    }
+}
+
+impl fmt::Display for ServerVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "1.{}", self.minor)?;
+        self.patch.map_or(Ok(()), |patch| write!(f, ".{patch}"))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_version_is_a_minor_with_or_without_patch() {
+        for (text, expected) in [
+            ("1.35", Some(Rules::for_server(1, 35, None))),
+            ("v1.34.1", Some(Rules::for_server(1, 34, Some(1)))),
+            ("1.31", None),
+            ("1.38", None),
+            ("2.35", None),
+            ("1", None),
+            ("1.35.x", None),
+            ("1.35.8.1", None),
+            ("", None),
+        ] {
+            assert_eq!(text.parse::<ServerVersion>().ok().map(ServerVersion::rules), expected, "{text}");
+        }
+    }
+}
