@@ -34,7 +34,7 @@ impl Object for PodView {
         &self.resource_version
     }
     fn group(&self) -> Option<&str> {
-        self.owner.as_deref()
+        self.owner.as_ref().map(|owner| owner.uid.as_str())
     }
 }
 

@@ -51,6 +51,6 @@ mod workforce;
 
 pub use backoff::Backoff;
 pub use job::{JobView, Spec};
-pub use pod::{Exit, Phase, PodView, Restarts};
+pub use pod::{Exit, Owner, Phase, PodView, Restarts};
 pub use sync::{IndexFailures, Memory, Notice, PodAction, PodPlan, PodRef, Step, Sync, sync};
 pub use template::{pod, pod_name};

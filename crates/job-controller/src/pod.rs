@@ -17,8 +17,8 @@ pub struct PodView {
     pub uid: String,
     /// The version that was seen.
     pub resource_version: String,
-    /// The UID of the Job that controls it.
-    pub owner: Option<String>,
+    /// The Job that controls it.
+    pub owner: Option<Owner>,
     /// What holds the object until someone has done their part.
     pub finalizers: Vec<String>,
     /// Where it stands.
@@ -45,6 +45,15 @@ pub struct PodView {
     pub created: Timestamp,
     /// When it ended, as well as that can be told.
     pub finished: Timestamp,
+}
+
+/// A reference to the Job that controls a pod.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Owner {
+    /// The Job's UID.
+    pub uid: String,
+    /// The Job's name, in the pod's namespace.
+    pub name: String,
 }
 
 /// The phase of a pod.
@@ -147,6 +156,7 @@ mod wire {
     #[derive(Deserialize)]
     struct Owner {
         kind: String,
+        name: String,
         uid: String,
         #[serde(default)]
         controller: bool,
@@ -219,7 +229,7 @@ mod wire {
             Self {
                 owner: (pod.metadata.owner_references.iter())
                     .find(|owner| owner.controller && owner.kind == "Job")
-                    .map(|owner| owner.uid.clone()),
+                    .map(|owner| super::Owner { uid: owner.uid.clone(), name: owner.name.clone() }),
                 phase: match pod.status.phase.as_str() {
                     "Running" => Phase::Running,
                     "Succeeded" => Phase::Succeeded,

@@ -100,8 +100,15 @@ struct Controller {
     jobs: Mutex<Cache<JobView>>,
     pods: Mutex<Cache<PodView>>,
     notes: Mutex<HashMap<String, Notes>>,
-    /// UIDs of Jobs.
-    queue: Queue<String>,
+    queue: Queue<Key>,
+}
+
+/// What there is to do, by UID.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+enum Key {
+    Job(String),
+    /// A pod without an owner.
+    Orphan(String),
 }
 
 /// Why a Job could not be brought further now.
@@ -153,7 +160,7 @@ impl Controller {
                 }
             };
             for uid in changed {
-                self.queue.add(uid);
+                self.queue.add(Key::Job(uid));
             }
         }
     }
@@ -162,20 +169,20 @@ impl Controller {
         let stream = kubeio::watch(self.client.clone(), Collection::new("/api/v1/pods", pod_version));
         pin_mut!(stream);
         while let Some(event) = stream.next().await {
-            let owners: Vec<String> = {
+            let touched: Vec<Key> = {
                 let mut pods = lock(&self.pods);
                 match event {
                     Event::Reset(list) => {
                         pods.reset(list);
-                        pods.all().filter_map(|pod| pod.owner.clone()).collect()
+                        pods.all().filter_map(|pod| self.concerned(pod)).collect()
                     }
                     Event::Applied(pod) => {
-                        let owner = pod.owner.clone();
-                        owner.filter(|_| pods.apply(pod)).into_iter().collect()
+                        let key = self.concerned(&pod);
+                        key.filter(|_| pods.apply(pod)).into_iter().collect()
                     }
                     Event::Deleted(pod) => {
                         pods.delete(&pod);
-                        pod.owner.into_iter().collect()
+                        self.concerned(&pod).into_iter().collect()
                     }
                     Event::Interrupted(error) => {
                         tracing::warn!(%error, "pods cannot be watched");
@@ -184,28 +191,40 @@ impl Controller {
                     Event::Resumed => Vec::new(),
                 }
             };
-            for uid in owners {
-                self.queue.add_after(uid, self.options.gather);
+            for key in touched {
+                self.queue.add_after(key, self.options.gather);
             }
+        }
+    }
+
+    /// Who has to look at a pod: its Job; or, if it was orphaned with our finalizer still on it, we for the pod itself.
+    fn concerned(&self, pod: &PodView) -> Option<Key> {
+        match &pod.owner {
+            Some(owner) => Some(Key::Job(owner.uid.clone())),
+            None => self.finalizers().any(|finalizer| pod.holds(finalizer)).then(|| Key::Orphan(pod.uid.clone())),
         }
     }
 
     async fn work(&self) {
         loop {
-            let uid = self.queue.next().await;
-            match self.bring_further(&uid).await {
+            let key = self.queue.next().await;
+            let outcome = match &key {
+                Key::Job(uid) => self.bring_further(uid).await,
+                Key::Orphan(uid) => self.release_orphan(uid).await.map(|()| None),
+            };
+            match outcome {
                 Ok(wake_after) => {
-                    self.queue.forget(&uid);
+                    self.queue.forget(&key);
                     if let Some(delay) = wake_after {
-                        self.queue.add_after(uid.clone(), delay);
+                        self.queue.add_after(key.clone(), delay);
                     }
                 }
                 Err(error) => {
-                    tracing::warn!(job = uid, %error, "a Job could not be brought further; trying again");
-                    self.queue.retry(uid.clone());
+                    tracing::warn!(?key, %error, "a Job could not be brought further; trying again");
+                    self.queue.retry(key.clone());
                 }
             }
-            self.queue.done(&uid);
+            self.queue.done(&key);
         }
     }
 
@@ -217,7 +236,7 @@ impl Controller {
         for _ in 0..STEPS_IN_A_ROW {
             let Some(job) = lock(&self.jobs).get(uid) else {
                 lock(&self.notes).remove(uid);
-                self.release_orphans(uid).await?;
+                self.release_pods_of_lost_job(uid).await?;
                 return Ok(None);
             };
             if !self.options.owns(&job) {

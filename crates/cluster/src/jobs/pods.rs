@@ -182,20 +182,50 @@ impl Controller {
         }
     }
 
-    /// The Job is gone: its pods must not wait for anybody to count them.
-    pub(super) async fn release_orphans(&self, uid: &str) -> Result<(), SyncError> {
+    /// A Job is not known (any more). If it is proved gone, its pods must not wait for anybody to count them.
+    pub(super) async fn release_pods_of_lost_job(&self, uid: &str) -> Result<(), SyncError> {
         let pods: Vec<Arc<PodView>> = lock(&self.pods).group(uid).collect();
-        for pod in pods {
-            for finalizer in self.finalizers().filter(|finalizer| pod.holds(finalizer)) {
-                let reference = PodRef { name: pod.name.clone(), uid: pod.uid.clone() };
-                self.release_pod(&pod.namespace, &reference, finalizer).await?;
+        let held = pods.into_iter().filter(|pod| self.finalizers().any(|finalizer| pod.holds(finalizer)));
+        for pod in held.collect::<Vec<_>>() {
+            if !self.owner_exists(&pod).await? {
+                self.release_from_all(&pod).await?;
             }
         }
         Ok(())
     }
 
+    /// A pod that nobody owns has nobody to count it.
+    pub(super) async fn release_orphan(&self, uid: &str) -> Result<(), SyncError> {
+        let pod = lock(&self.pods).get(uid);
+        match pod.filter(|pod| pod.owner.is_none()) {
+            Some(pod) => self.release_from_all(&pod).await,
+            None => Ok(()),
+        }
+    }
+
+    async fn release_from_all(&self, pod: &PodView) -> Result<(), SyncError> {
+        let reference = PodRef { name: pod.name.clone(), uid: pod.uid.clone() };
+        for finalizer in self.finalizers().filter(|finalizer| pod.holds(finalizer)) {
+            self.release_pod(&pod.namespace, &reference, finalizer).await?;
+        }
+        Ok(())
+    }
+
+    /// Our view may lag behind: only a fresh answer proves that a Job is gone.
+    async fn owner_exists(&self, pod: &PodView) -> Result<bool, SyncError> {
+        let Some(owner) = &pod.owner else { return Ok(false) };
+        let path = format!("/apis/batch/v1/namespaces/{}/jobs/{}", pod.namespace, owner.name);
+        match kubeio::get::<JobView>(&self.client, &path, DEADLINE).await {
+            Ok(job) => Ok(job.uid == owner.uid),
+            Err(error) if error.is_not_found() => Ok(false),
+            Err(source) => {
+                Err(SyncError::Call { action: "reading", object: format!("Job of pod {}", pod.name), source })
+            }
+        }
+    }
+
     /// The finalizers that this controller may have set.
-    fn finalizers(&self) -> impl Iterator<Item = &'static str> {
+    pub(super) fn finalizers(&self) -> impl Iterator<Item = &'static str> + use<> {
         let standard = self.options.standard.then_some(names::STANDARD_FINALIZER);
         let delegated = (!self.options.managed_by.is_empty()).then_some(names::DELEGATED_FINALIZER);
         [standard, delegated].into_iter().flatten()
