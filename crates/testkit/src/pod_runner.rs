@@ -57,7 +57,7 @@ impl PodRunner {
             runtime.block_on(async {
                 tokio::select! {
                     _ = stopped => {}
-                    () = run_all(client) => {}
+                    () = run_pods(client) => {}
                 }
             });
         })?;
@@ -88,7 +88,8 @@ impl Drop for Work {
     }
 }
 
-async fn run_all(client: kube::Client) {
+/// Runs the pods of a cluster by their scripts, on the current runtime, for ever.
+pub(crate) async fn run_pods(client: kube::Client) {
     let pods =
         Collection::new("/api/v1/pods", |pod: &Pod| pod.metadata.resource_version.as_deref().unwrap_or_default());
     let mut events = pin!(kubeio::watch(client.clone(), pods));
