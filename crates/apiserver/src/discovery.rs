@@ -96,7 +96,10 @@ fn maturity(version: &str) -> (u8, u64, u64) {
 }
 
 pub(crate) fn of_version(registry: &Registry, group: &str, version: &str) -> Vec<Arc<Resource>> {
-    registry.all().into_iter().filter(|resource| resource.group == group && resource.version == version).collect()
+    let mut found = registry.all();
+    found.retain(|resource| resource.group == group && resource.version == version);
+    found.sort_by(|a, b| a.plural.cmp(&b.plural));
+    found
 }
 
 fn group_json(registry: &Registry, group: &str) -> Value {

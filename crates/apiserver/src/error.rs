@@ -76,6 +76,12 @@ impl ApiError {
         Self { code, reason, message: message.into(), details: None }
     }
 
+    /// About the request as such: upstream sends details then, too, but nothing in them.
+    fn bare(mut self) -> Self {
+        self.details = Some(json!({}));
+        self
+    }
+
     fn about(mut self, resource: &Resource, name: &str) -> Self {
         let mut details = json!({"kind": resource.plural});
         if !name.is_empty() {
@@ -103,7 +109,7 @@ impl ApiError {
 
     /// The path leads nowhere: no such group, resource or page.
     pub(crate) fn no_such_page() -> Self {
-        Self::new(404, "NotFound", "the server could not find the requested resource")
+        Self::new(404, "NotFound", "the server could not find the requested resource").bare()
     }
 
     pub(crate) fn not_found(resource: &Resource, name: &str) -> Self {
@@ -111,11 +117,11 @@ impl ApiError {
     }
 
     pub(crate) fn method_not_allowed() -> Self {
-        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource")
+        Self::new(405, "MethodNotAllowed", "the server does not allow this method on the requested resource").bare()
     }
 
     pub(crate) fn not_acceptable(offered: &str) -> Self {
-        Self::new(406, "NotAcceptable", format!("only the following media types are accepted: {offered}"))
+        Self::new(406, "NotAcceptable", format!("only the following media types are accepted: {offered}")).bare()
     }
 
     pub(crate) fn already_exists(resource: &Resource, name: &str) -> Self {
@@ -153,6 +159,11 @@ impl ApiError {
         )
     }
 
+    /// A patch of a kind that this resource does not take.
+    pub(crate) fn unsupported_patch_type(accepted: &str) -> Self {
+        Self::unsupported_media_type(accepted).bare()
+    }
+
     /// The object breaks field rules; `causes` is not empty.
     pub(crate) fn invalid(resource: &Resource, name: &str, causes: &[Cause]) -> Self {
         let mut lines: Vec<String> = Vec::new();
@@ -179,9 +190,33 @@ impl ApiError {
         error
     }
 
+    /// A query parameter or a body of options breaks a rule; `kind` is `ListOptions`, `CreateOptions`, ...
+    pub(crate) fn invalid_options(kind: &str, cause: &Cause) -> Self {
+        let message = format!("{kind}.meta.k8s.io \"\" is invalid: {}: {}", cause.field, cause.message);
+        let mut error = Self::new(422, "Invalid", message);
+        error.details = Some(json!({"group": "meta.k8s.io", "kind": kind, "causes": [cause_json(cause)]}));
+        error
+    }
+
+    /// The object that a patch leads to has fields that its kind does not know.
+    pub(crate) fn invalid_patch(message: &str) -> Self {
+        let cause = Cause::invalid("patch", &Value::Null, message);
+        let mut error = Self::new(422, "Invalid", format!(" \"\" is invalid: patch: {}", cause.message));
+        error.details = Some(json!({"causes": [cause_json(&cause)]}));
+        error
+    }
+
+    /// The same refusal, told about the resource by another name.
+    pub(crate) fn told_about(mut self, kind: &str) -> Self {
+        if let Some(details) = &mut self.details {
+            details["kind"] = kind.into();
+        }
+        self
+    }
+
     /// The request is well formed but cannot be done to this object (a failed JSON patch `test`, a wrong uid).
     pub(crate) fn unprocessable(message: impl Into<String>) -> Self {
-        Self::new(422, "Invalid", message)
+        Self::new(422, "Invalid", message).bare()
     }
 
     pub(crate) fn internal(message: impl Into<String>) -> Self {

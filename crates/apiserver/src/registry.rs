@@ -97,6 +97,7 @@ impl Resource {
         match self.strategy {
             Strategy::AccessReview => &["create"],
             // Deleting all namespaces at once is not offered by Kubernetes either.
+            Strategy::Custom => &["delete", "deletecollection", "get", "list", "patch", "create", "update", "watch"],
             Strategy::Namespace => &["create", "delete", "get", "list", "patch", "update", "watch"],
             _ => ALL_VERBS,
         }

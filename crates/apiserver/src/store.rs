@@ -223,8 +223,21 @@ fn stamp(key: Key, draft: Draft, version: u64) -> Stored {
         version,
         labels: labels.unwrap_or_default(),
         fields,
-        json: Bytes::from(object.to_string()),
+        json: encode(object),
         key,
+    }
+}
+
+/// The object as JSON with its type in front, so that a list can cut it off.
+pub(crate) fn encode(mut object: Value) -> Bytes {
+    let Some(entries) = object.as_object_mut() else { return Bytes::from(object.to_string()) };
+    let (version, kind) = (entries.remove("apiVersion"), entries.remove("kind"));
+    let rest = object.to_string();
+    match (version, kind) {
+        (Some(version), Some(kind)) => {
+            Bytes::from(format!("{{\"apiVersion\":{version},\"kind\":{kind},{}", rest.trim_start_matches('{')))
+        }
+        _ => Bytes::from(rest),
     }
 }
 

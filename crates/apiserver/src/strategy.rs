@@ -6,6 +6,7 @@ pub(crate) mod event;
 mod job;
 mod namespace;
 pub(crate) mod pod;
+mod schedule;
 
 use serde_json::Value;
 

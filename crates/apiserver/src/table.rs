@@ -107,18 +107,17 @@ pub(crate) fn columns(resource: &Resource) -> Vec<Column> {
             Column::new("Age", age),
         ],
         (Strategy::ConfigMap, _) => {
-            vec![Column::new("Name", name), Column::new("Data", entries).of_kind("integer"), Column::new("Age", age)]
+            vec![Column::new("Name", name), Column::new("Data", entries), Column::new("Age", age)]
         }
         (Strategy::Secret, _) => vec![
             Column::new("Name", name),
             Column::new("Type", |object, _| object["type"].clone()),
-            Column::new("Data", entries).of_kind("integer"),
+            Column::new("Data", entries),
             Column::new("Age", age),
         ],
         (_, "serviceaccounts") => vec![
             Column::new("Name", name),
-            Column::new("Secrets", |object, _| object["secrets"].as_array().map_or(0, Vec::len).into())
-                .of_kind("string"),
+            Column::new("Secrets", |object, _| object["secrets"].as_array().map_or(0, Vec::len).into()),
             Column::new("Age", age),
         ],
         (_, "leases") => vec![

@@ -86,14 +86,14 @@ impl Query {
             .transpose()
     }
 
-    pub(crate) fn write_options(&self) -> Result<WriteOptions, ApiError> {
+    /// `options` is what upstream calls the parameters of this verb: `CreateOptions`, ...
+    pub(crate) fn write_options(&self, options: &str) -> Result<WriteOptions, ApiError> {
         let dry_run = match self.non_empty("dryRun") {
             None => false,
             Some("All") => true,
             Some(other) => {
-                return Err(ApiError::unprocessable(format!(
-                    "Invalid value: dryRun: Unsupported value: {other:?}: supported values: \"All\""
-                )));
+                let cause = Cause::not_supported("dryRun", &serde_json::json!([other]), &["\"All\"".into()]);
+                return Err(ApiError::invalid_options(options, &cause));
             }
         };
         let field_validation = match self.non_empty("fieldValidation") {
@@ -101,9 +101,9 @@ impl Query {
             Some("Strict") => FieldValidation::Strict,
             Some("Ignore") => FieldValidation::Ignore,
             Some(other) => {
-                return Err(ApiError::unprocessable(format!(
-                    "fieldValidation: Unsupported value: {other:?}: supported values: \"Ignore\", \"Strict\", \"Warn\""
-                )));
+                let allowed = ["\"\"", "\"Ignore\"", "\"Warn\"", "\"Strict\""].map(str::to_owned);
+                let cause = Cause::not_supported("fieldValidation", &other.into(), &allowed);
+                return Err(ApiError::invalid_options(options, &cause));
             }
         };
         Ok(WriteOptions { dry_run, field_validation })
@@ -120,20 +120,17 @@ impl Query {
             Some("Exact") => Some(VersionMatch::Exact),
             Some("NotOlderThan") => Some(VersionMatch::NotOlderThan),
             Some(other) => {
-                return Err(invalid_list(
-                    resource,
-                    &Cause::not_supported(
-                        "resourceVersionMatch",
-                        &other.into(),
-                        &["\"Exact\"".into(), "\"NotOlderThan\"".into()],
-                    ),
-                ));
+                return Err(invalid_list(&Cause::not_supported(
+                    "resourceVersionMatch",
+                    &other.into(),
+                    &["\"Exact\"".into(), "\"NotOlderThan\"".into()],
+                )));
             }
         };
         let query = ListQuery {
             labels,
             fields,
-            version: self.version(resource)?,
+            version: self.version()?,
             version_match,
             limit: self.number::<usize>("limit")?.filter(|limit| *limit > 0),
             resume: self.non_empty("continue").map(str::to_owned),
@@ -142,18 +139,15 @@ impl Query {
             send_initial_events: self.flag("sendInitialEvents"),
             timeout: self.number::<u64>("timeoutSeconds")?.filter(|s| *s > 0).map(Duration::from_secs),
         };
-        query.check(resource)?;
+        query.check()?;
         Ok(query)
     }
 
-    fn version(&self, resource: &Resource) -> Result<Option<u64>, ApiError> {
+    fn version(&self) -> Result<Option<u64>, ApiError> {
         self.non_empty("resourceVersion")
             .map(|text| {
                 text.parse().map_err(|_| {
-                    invalid_list(
-                        resource,
-                        &Cause::invalid("resourceVersion", &text.into(), "strconv.ParseUint: invalid syntax"),
-                    )
+                    ApiError::bad_request(format!("resourceVersion: Invalid value: {text:?}: must be a number"))
                 })
             })
             .transpose()
@@ -162,8 +156,8 @@ impl Query {
 
 impl ListQuery {
     /// The combinations that Kubernetes refuses.
-    fn check(&self, resource: &Resource) -> Result<(), ApiError> {
-        let forbidden = |field: &str, why: &str| Err(invalid_list(resource, &Cause::forbidden(field, why)));
+    fn check(&self) -> Result<(), ApiError> {
+        let forbidden = |field: &str, why: &str| Err(invalid_list(&Cause::forbidden(field, why)));
         if self.watch {
             return match (self.send_initial_events, self.version_match) {
                 (Some(_), None | Some(VersionMatch::Exact)) => forbidden(
@@ -197,10 +191,8 @@ impl ListQuery {
     }
 }
 
-fn invalid_list(resource: &Resource, cause: &Cause) -> ApiError {
-    let mut error = ApiError::invalid(resource, "", std::slice::from_ref(cause));
-    error.message = format!("ListOptions.meta.k8s.io \"\" is invalid: {}: {}", cause.field, cause.message);
-    error
+fn invalid_list(cause: &Cause) -> ApiError {
+    ApiError::invalid_options("ListOptions", cause)
 }
 
 fn is_selectable(resource: &Resource, field: &str) -> bool {

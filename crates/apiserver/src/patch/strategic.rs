@@ -80,22 +80,20 @@ fn merge_list(list: &ListShape, target: &mut Value, changes: &[Value]) -> Result
         *target = Value::Array(Vec::new());
     }
     let Value::Array(items) = target else { return Ok(()) };
+    let before = items.clone();
     let Some(key) = &list.merge_key else {
         for change in changes {
             if !items.contains(change) {
                 items.push(change.clone());
             }
         }
+        arrange(items, changes, &before, None);
         return Ok(());
     };
     if changes.iter().any(|change| change[PATCH] == "replace") {
         items.clear();
     }
-    let mut added = Vec::new();
-    for change in changes {
-        if change[PATCH] == "replace" {
-            continue;
-        }
+    for change in changes.iter().filter(|change| change[PATCH] != "replace") {
         let wanted = &change[key.as_str()];
         if wanted.is_null() {
             return Err(format!("map: {change} does not contain declared merge key: {key}"));
@@ -108,11 +106,11 @@ fn merge_list(list: &ListShape, target: &mut Value, changes: &[Value]) -> Result
             (_, None) => {
                 let mut fresh = Value::Object(Map::new());
                 merge(&list.item, &mut fresh, change)?;
-                added.push(fresh);
+                items.push(fresh);
             }
         }
     }
-    items.append(&mut added);
+    arrange(items, changes, &before, Some(key));
     Ok(())
 }
 
@@ -124,29 +122,40 @@ fn delete_primitives(entries: &mut Map<String, Value>, field: &str, gone: &Value
     Ok(())
 }
 
-/// Brings the elements that `order` names into its order; the others keep their place relative to their predecessor.
 fn reorder(schema: &Schema, entries: &mut Map<String, Value>, field: &str, order: &Value) -> Result<(), String> {
     let order = order.as_array().ok_or_else(|| format!("{ELEMENT_ORDER}{field} is not a list"))?;
     let key = match schema.child(field).map(|child| &child.shape) {
         Some(Shape::List(list)) => list.merge_key.clone(),
         _ => None,
     };
-    let Some(Value::Array(items)) = entries.get_mut(field) else { return Ok(()) };
-    let rank = |item: &Value| {
-        order.iter().position(|wanted| match &key {
-            Some(key) => wanted[key.as_str()] == item[key.as_str()],
-            None => wanted == item,
-        })
-    };
-    let mut ranked: Vec<(usize, Value)> = Vec::with_capacity(items.len());
-    let mut last = 0;
-    for item in items.drain(..) {
-        last = rank(&item).map_or(last, |rank| rank + 1);
-        ranked.push((last, item));
+    if let Some(Value::Array(items)) = entries.get_mut(field) {
+        let before = items.clone();
+        arrange(items, order, &before, key.as_deref());
     }
-    ranked.sort_by_key(|(rank, _)| *rank);
-    items.extend(ranked.into_iter().map(|(_, item)| item));
     Ok(())
+}
+
+/// Brings the elements that `wanted` names into its order. The others keep theirs; where one of each kind meets, the
+/// order they had `before` decides, and a new one goes first.
+fn arrange(items: &mut Vec<Value>, wanted: &[Value], before: &[Value], key: Option<&str>) {
+    let same = |a: &Value, b: &Value| match key {
+        Some(key) => a[key] == b[key],
+        None => a == b,
+    };
+    let place = |list: &[Value], item: &Value| list.iter().position(|other| same(other, item));
+    let (mut named, others): (Vec<Value>, Vec<Value>) = items.drain(..).partition(|item| place(wanted, item).is_some());
+    named.sort_by_key(|item| place(wanted, item));
+    let mut named = named.into_iter().peekable();
+    for other in others {
+        while let Some(item) = named.next_if(|item| match (place(before, &other), place(before, item)) {
+            (Some(other), Some(item)) => item < other,
+            _ => true,
+        }) {
+            items.push(item);
+        }
+        items.push(other);
+    }
+    items.extend(named);
 }
 
 #[cfg(test)]
@@ -198,7 +207,7 @@ mod tests {
         assert_eq!(names(&patched(job, &order)), ["c", "b", "a"]);
         let finalizers = json!({"metadata": {"finalizers": ["x/a", "x/b"]}});
         let patch = json!({"metadata": {"$deleteFromPrimitiveList/finalizers": ["x/a"], "finalizers": ["x/c"]}});
-        assert_eq!(patched(finalizers, &patch), json!({"metadata": {"finalizers": ["x/b", "x/c"]}}));
+        assert_eq!(patched(finalizers, &patch), json!({"metadata": {"finalizers": ["x/c", "x/b"]}}));
         let retain = json!({"spec": {"$retainKeys": ["suspend"], "suspend": true}});
         assert_eq!(patched(json!({"spec": {"parallelism": 2}}), &retain), json!({"spec": {"suspend": true}}));
     }

@@ -60,10 +60,29 @@ fn default(resource: &Resource, object: &mut Value) -> Result<(), Cause> {
     set_if_absent(spec, "serviceAccountName", "default".into());
     set_if_absent(spec, "priority", 0.into());
     set_if_absent(spec, "preemptionPolicy", "PreemptLowerPriority".into());
+    tolerate_short_outages(spec);
     let account = spec["serviceAccountName"].clone();
     spec["serviceAccount"] = account;
     normalise(&resource.schema, object).map_err(|why| unreadable(&why))?;
     Ok(())
+}
+
+/// A node that is away for less than five minutes does not cost its pods.
+fn tolerate_short_outages(spec: &mut Value) {
+    for key in ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"] {
+        let tolerations = spec["tolerations"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let is_covered = tolerations.iter().any(|toleration| {
+            let names = |field: &str, value: &str| toleration[field].as_str().unwrap_or(value) == value;
+            (toleration["key"].is_null() || toleration["key"] == key) && names("effect", "NoExecute")
+        });
+        if !is_covered {
+            let toleration = json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300});
+            match spec["tolerations"].as_array_mut() {
+                Some(list) => list.push(toleration),
+                None => spec["tolerations"] = json!([toleration]),
+            }
+        }
+    }
 }
 
 fn set_if_absent(spec: &mut Value, field: &str, value: Value) {

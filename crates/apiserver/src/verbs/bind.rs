@@ -21,7 +21,7 @@ impl Inner {
             let cause = crate::error::Cause::required("target.name", "");
             return Err(ApiError::invalid(&call.resource, &call.key().name, &[cause]));
         }
-        let options = call.query.write_options()?;
+        let options = call.query.write_options("CreateOptions")?;
         loop {
             let stored = self.stored(call)?;
             let mut pod = stored.value();
@@ -45,7 +45,7 @@ impl Inner {
         let current = pod["spec"]["nodeName"].as_str().unwrap_or_default();
         if !current.is_empty() {
             let why = format!("pod {name} is already assigned to node {current:?}");
-            return Err(ApiError::conflict(&call.resource, &name, &why));
+            return Err(ApiError::conflict(&call.resource, &name, &why).told_about("pods/binding"));
         }
         pod["spec"]["nodeName"] = node.into();
         let scheduled = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null,

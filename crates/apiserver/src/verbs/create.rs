@@ -28,7 +28,7 @@ pub(crate) enum Written {
 impl Inner {
     pub(super) fn create(&self, call: &Call) -> Result<Reply, ApiError> {
         let renderer = self.renderer(call)?;
-        let options = call.query.write_options()?;
+        let options = call.query.write_options("CreateOptions")?;
         let Decoded { object, mut warnings } =
             decode(&call.resource, media_type(&call.parts.headers), &call.body, options.field_validation)?;
         if call.resource.strategy == Strategy::AccessReview {

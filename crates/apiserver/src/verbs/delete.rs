@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::render::in_version;
 use super::update::is_free_to_go;
-use crate::error::ApiError;
+use crate::error::{ApiError, Cause};
 use crate::http::{Reply, media_type, parse, protobuf};
 use crate::metadata;
 use crate::registry::{Resource, Strategy};
@@ -73,7 +73,7 @@ impl Inner {
         let mut items = Vec::new();
         for stored in listing.objects.iter().filter(|stored| selection.matches(stored)) {
             match self.delete_object(&call.resource, &stored.key, &options) {
-                Ok(Outcome::Gone(object) | Outcome::Waiting(object)) => items.push(object),
+                Ok(Outcome::Gone(object) | Outcome::Waiting(object)) => items.push(untyped(&call.resource, object)),
                 // Somebody else was faster: it is gone, as wanted.
                 Err(error) if error.code == 404 => {}
                 Err(error) => return Err(error),
@@ -96,7 +96,9 @@ impl Inner {
                 return Ok(if gone { Outcome::Gone(marked) } else { Outcome::Waiting(marked) });
             }
             let result = if gone {
-                self.store.delete(&resource.table, draft(resource, old), stored.version)
+                // A pod's last state tells that it was deleted; other kinds end as they were.
+                let last = if resource.strategy == Strategy::Pod { marked } else { old };
+                self.store.delete(&resource.table, draft(resource, last), stored.version)
             } else {
                 self.store.replace(&resource.table, draft(resource, marked), stored.version)
             };
@@ -133,9 +135,9 @@ impl Options {
             Some("Foreground") => Some(Propagation::Foreground),
             Some("Orphan") => Some(Propagation::Orphan),
             Some(other) => {
-                return Err(ApiError::unprocessable(format!(
-                    "DeleteOptions.meta.k8s.io \"\" is invalid: propagationPolicy: Unsupported value: {other:?}: supported values: \"Background\", \"Foreground\", \"Orphan\", \"nil\""
-                )));
+                let allowed = ["\"Foreground\"", "\"Background\"", "\"Orphan\"", "\"nil\""].map(str::to_owned);
+                let cause = Cause::not_supported("propagationPolicy", &other.into(), &allowed);
+                return Err(ApiError::invalid_options("DeleteOptions", &cause));
             }
         };
         // The older way to say it.
@@ -165,17 +167,26 @@ impl Options {
                 "the UID in the precondition ({uid}) does not match the UID in record ({}). The object might have been deleted and then recreated",
                 stored.uid
             );
-            return Err(ApiError::conflict(resource, &stored.key.name, &why));
+            return Err(ApiError::conflict(resource, &stored.key.name, &why).told_about(&resource.kind));
         }
         if let Some(version) = self.version.as_ref().filter(|version| **version != stored.version.to_string()) {
             let why = format!(
                 "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record ({}). The object might have been modified",
                 stored.version
             );
-            return Err(ApiError::conflict(resource, &stored.key.name, &why));
+            return Err(ApiError::conflict(resource, &stored.key.name, &why).told_about(&resource.kind));
         }
         Ok(())
     }
+}
+
+/// Items of a typed list do not repeat their type.
+fn untyped(resource: &Resource, mut object: Value) -> Value {
+    if let Some(entries) = object.as_object_mut().filter(|_| !resource.is_custom()) {
+        entries.remove("kind");
+        entries.remove("apiVersion");
+    }
+    object
 }
 
 /// The object as it is while its deletion is under way.
@@ -186,14 +197,17 @@ fn mark(resource: &Resource, old: &Value, options: &Options, now: Timestamp) -> 
         Strategy::Pod => pod::grace_seconds(old, options.grace_seconds),
         _ => 0,
     };
-    let under_way = old["metadata"]["deletionGracePeriodSeconds"].as_i64().filter(|_| metadata::is_deleting(old));
+    let under_way =
+        metadata::is_deleting(old).then(|| old["metadata"]["deletionGracePeriodSeconds"].as_i64().unwrap_or(0));
     // A second delete can only make it shorter.
     if under_way.is_some_and(|before| grace >= before) {
         return object;
     }
     let ends = now.checked_add(SignedDuration::from_secs(grace)).unwrap_or(now);
     metadata::set(&mut object, "deletionTimestamp", seconds(ends).into());
-    metadata::set(&mut object, "deletionGracePeriodSeconds", grace.into());
+    if resource.strategy != Strategy::Namespace {
+        metadata::set(&mut object, "deletionGracePeriodSeconds", grace.into());
+    }
     if under_way.is_none() && !old["metadata"]["generation"].is_null() {
         metadata::bump_generation(&mut object);
     }

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::update::Origin;
+use super::update::{Origin, addressed};
 use crate::error::ApiError;
 use crate::http::{FieldValidation, Reply, WriteOptions, media_type, parse_json, settle};
 use crate::metadata;
@@ -15,7 +15,7 @@ const ACCEPTED: &str =
 
 impl Inner {
     pub(super) fn patch(&self, call: &Call) -> Result<Reply, ApiError> {
-        let options = call.query.write_options()?;
+        let options = call.query.write_options("PatchOptions")?;
         let change = Change::read(call)?;
         let warnings = std::cell::RefCell::new(Vec::new());
         let written = self.rewrite(call, &options, Origin::Patch, &|old| {
@@ -49,7 +49,8 @@ impl Change {
             "application/merge-patch+json" => tree().map(Self::Merge),
             // Merge keys come from Go types, and custom resources have none.
             "application/strategic-merge-patch+json" if !call.resource.is_custom() => tree().map(Self::Strategic),
-            _ => Err(ApiError::unsupported_media_type(ACCEPTED)),
+            "application/strategic-merge-patch+json" => Err(ApiError::unsupported_media_type(ACCEPTED)),
+            _ => Err(ApiError::unsupported_patch_type(ACCEPTED)),
         }
     }
 
@@ -74,12 +75,11 @@ impl Change {
         if new["kind"] != old["kind"] || new["apiVersion"] != old["apiVersion"] {
             return Err(ApiError::bad_request("a patch cannot change kind or apiVersion of an object"));
         }
-        let decoded = settle(&call.resource, new, &[], options.field_validation).map_err(|mut error| {
-            if options.field_validation == FieldValidation::Strict && error.message.contains("strict decoding error") {
-                error.code = 422;
-                error.reason = "Invalid";
-            }
-            error
+        let new = addressed(call, new)?;
+        let decoded = settle(&call.resource, new, &[], options.field_validation).map_err(|error| {
+            let is_strictness =
+                options.field_validation == FieldValidation::Strict && error.message.contains("strict decoding error");
+            if is_strictness { ApiError::invalid_patch(&error.message) } else { error }
         })?;
         Ok((decoded.object, decoded.warnings))
     }

@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use crate::http::{Form, IncludeObject, Reply};
 use crate::registry::{Resource, Strategy};
-use crate::store::Stored;
+use crate::schema::normalise;
+use crate::store::{Stored, encode};
 use crate::strategy::event;
 use crate::table;
 
@@ -45,7 +46,12 @@ impl ListMeta {
 /// The object in the version of `resource`.
 pub(crate) fn in_version(resource: &Resource, mut object: Value) -> Value {
     match resource.strategy {
-        Strategy::NewEvent => event::from_core(object),
+        Strategy::NewEvent => {
+            let mut event = event::from_core(object);
+            // What was stored is in normal form under its other names: this cannot fail.
+            drop(normalise(&resource.schema, &mut event));
+            event
+        }
         Strategy::Custom => {
             object["apiVersion"] = resource.api_version().into();
             object
@@ -72,7 +78,7 @@ impl Renderer {
         if self.is_verbatim(stored) {
             return stored.json.clone();
         }
-        Bytes::from(in_version(&self.resource, stored.value()).to_string())
+        encode(in_version(&self.resource, stored.value()))
     }
 
     /// One object as an answer, or inside of a watch event.
@@ -128,11 +134,16 @@ impl Renderer {
         let size: usize = objects.iter().map(|stored| stored.json.len() + 1).sum();
         let mut list = BytesMut::with_capacity(size + 256);
         let (kind, version) = (self.resource.list_kind(), self.resource.api_version());
+        let mut meta = meta.json();
+        if self.resource.is_custom() && meta["continue"].is_null() {
+            // Lists without a Go type of their own always carry it.
+            meta["continue"] = "".into();
+        }
         let head = format!(
             "{{\"kind\":{},\"apiVersion\":{},\"metadata\":{},\"items\":[",
             Value::from(kind),
             Value::from(version.as_str()),
-            meta.json()
+            meta
         );
         list.put_slice(head.as_bytes());
         // Items of a typed list do not repeat their type; it stands first in the stored bytes, so it can be cut off.

@@ -37,10 +37,10 @@ impl Part {
 
 impl Inner {
     pub(super) fn update(&self, call: &Call) -> Result<Reply, ApiError> {
-        let options = call.query.write_options()?;
+        let options = call.query.write_options("UpdateOptions")?;
         let Decoded { object, mut warnings } =
             decode(&call.resource, media_type(&call.parts.headers), &call.body, options.field_validation)?;
-        check_address(call, &object)?;
+        let object = addressed(call, object)?;
         if let Some(reply) = self.create_by_put(call, &object, &options, &mut warnings)? {
             return Ok(reply.with_warnings(warnings));
         }
@@ -137,10 +137,10 @@ fn settle(resource: &Arc<Resource>, part: Part, new: &mut Value, old: &Value) ->
     if causes.is_empty() { Ok(()) } else { Err(ApiError::invalid(resource, metadata::text(old, "name"), &causes)) }
 }
 
-/// The object of a PUT must be the one in the path.
-fn check_address(call: &Call, object: &Value) -> Result<(), ApiError> {
+/// The new state must be of the object in the path; a namespace left out is the path's.
+pub(super) fn addressed(call: &Call, mut object: Value) -> Result<Value, ApiError> {
     let key = call.key();
-    let name = metadata::text(object, "name");
+    let name = metadata::text(&object, "name");
     if name.is_empty() {
         return Err(ApiError::bad_request("the name of the object must be specified"));
     }
@@ -150,14 +150,16 @@ fn check_address(call: &Call, object: &Value) -> Result<(), ApiError> {
             key.name
         )));
     }
-    let namespace = metadata::text(object, "namespace");
-    if call.resource.namespaced && !namespace.is_empty() && namespace != key.namespace {
-        return Err(ApiError::bad_request(format!(
-            "the namespace of the object ({namespace}) does not match the namespace on the URL ({})",
-            key.namespace
-        )));
+    if call.resource.namespaced {
+        let namespace = metadata::text(&object, "namespace");
+        if !namespace.is_empty() && namespace != key.namespace {
+            return Err(ApiError::bad_request(
+                "the namespace of the provided object does not match the namespace sent on the request",
+            ));
+        }
+        metadata::set(&mut object, "namespace", key.namespace.into());
     }
-    Ok(())
+    Ok(object)
 }
 
 /// A resourceVersion in the new state is a lock, checked before anything else; so is a uid, for a PUT.
@@ -176,7 +178,7 @@ fn check_preconditions(resource: &Resource, new: &Value, stored: &Stored, origin
         return if insists && origin == Origin::Put {
             let cause =
                 crate::error::Cause::invalid("metadata.resourceVersion", &0.into(), "must be specified for an update");
-            Err(ApiError::invalid(resource, name, &[cause]))
+            Err(ApiError::invalid(resource, name, &[cause]).told_about(&resource.plural))
         } else {
             Ok(())
         };
