@@ -1,6 +1,6 @@
 //! `jobferry dispatcher`: the control loop, against a management cluster.
 
-use std::{process::ExitCode, sync::Arc};
+use std::{io::IsTerminal as _, process::ExitCode, sync::Arc};
 
 use jobferry_dispatcher::{KubeconfigSecrets, Options};
 use k8s_openapi::jiff::Timestamp;
@@ -69,5 +69,6 @@ pub(crate) async fn stop_on_signal(shutdown: CancellationToken) {
 pub(crate) fn log_to_stderr(json: bool, default: &str) {
     let filter = EnvFilter::try_from_env("JOBFERRY_LOG").unwrap_or_else(|_| EnvFilter::new(default));
     let builder = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr);
+    let builder = builder.with_ansi(std::io::stderr().is_terminal());
     if json { builder.json().init() } else { builder.init() }
 }

@@ -1,0 +1,74 @@
+//! Running the real binary, and kubectl beside it.
+#![allow(dead_code, reason = "each test target uses a part of it")]
+
+use std::{
+    io::{BufRead as _, BufReader, Read as _},
+    path::Path,
+    process::{Child, ChildStdout, Command, Output, Stdio},
+};
+
+/// The binary under test.
+pub(crate) fn jobferry(arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_jobferry"));
+    command.args(arguments).env_remove("KUBECONFIG");
+    command
+}
+
+/// kubectl of the test bed, by this kubeconfig.
+pub(crate) fn kubectl(kubeconfig: &Path, arguments: &[&str]) -> Command {
+    let testbed = jobferry_testkit::Testbed::from_environment().unwrap_or_else(|error| panic!("{error}"));
+    let mut command = Command::new(testbed.kubectl());
+    command.arg("--kubeconfig").arg(kubeconfig).args(arguments);
+    command
+}
+
+/// Runs to the end and returns stdout; panics with all output if it fails.
+pub(crate) fn succeed(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert!(output.status.success(), "{command:?} failed\n{}", text(&output));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// Runs to the end and returns stderr; panics if it does not fail.
+pub(crate) fn fail(mut command: Command) -> String {
+    let output = command.output().unwrap();
+    assert!(!output.status.success(), "{command:?} succeeded\n{}", text(&output));
+    String::from_utf8(output.stderr).unwrap()
+}
+
+fn text(output: &Output) -> String {
+    format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// A process in the background that ends with the test.
+pub(crate) struct Background {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Background {
+    pub(crate) fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let output = BufReader::new(child.stdout.take().unwrap());
+        Self { child, output }
+    }
+
+    /// Reads its output up to the line that holds this text.
+    pub(crate) fn until(&mut self, text: &str) -> String {
+        let mut seen = Vec::new();
+        for line in self.output.by_ref().lines().map_while(Result::ok) {
+            if line.contains(text) {
+                return line;
+            }
+            seen.push(line);
+        }
+        panic!("it ended without a line that holds {text:?}; it said\n{}", seen.join("\n"));
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
