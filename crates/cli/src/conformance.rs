@@ -6,13 +6,13 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context;
 use clap::Subcommand;
-use job_api::{Errors, Rules, SpecView, status};
+use job_api::{Errors, FieldError, Rules, SpecView, status};
 use k8s_openapi::api::batch::v1::{JobSpec, JobStatus};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json, value::RawValue};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use crate::server_version::ServerVersion;
 
@@ -38,36 +38,30 @@ pub(crate) struct Args {
     strict: bool,
 }
 
-pub(crate) fn run(command: Command) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(command: &Command) -> ExitCode {
     let Command::Check(args) = command;
-    let input: Box<dyn Read> = if args.file.as_os_str() == "-" {
-        Box::new(io::stdin().lock())
+    let input: io::Result<Box<dyn Read>> = if args.file.as_os_str() == "-" {
+        Ok(Box::new(io::stdin().lock()))
     } else {
-        match File::open(&args.file).with_context(|| format!("cannot read {}", args.file.display())) {
-            Ok(file) => Box::new(file),
-            Err(error) => {
-                eprintln!("error: {error:#}");
-                return Ok(ExitCode::from(2));
-            }
-        }
+        File::open(&args.file).map(|file| -> Box<dyn Read> { Box::new(file) })
     };
     let mut output = BufWriter::new(io::stdout().lock());
-    let tally = match check(BufReader::new(input), &mut output, args.server.rules()) {
+    let tally = input.and_then(|input| check(BufReader::new(input), &mut output, args.server.rules()));
+    let Tally { legal, illegal, malformed } = match tally {
+        Ok(tally) => tally,
         // Whoever reads our output has seen enough.
-        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => return ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("error: {}: {error}", args.file.display());
-            return Ok(ExitCode::from(2));
+            return ExitCode::from(2);
         }
-        Ok(tally) => tally,
     };
-    let Tally { legal, illegal, malformed } = tally;
     eprintln!("Kubernetes {}: {legal} legal, {illegal} illegal, {malformed} malformed", args.server);
-    Ok(match () {
+    match () {
         () if malformed > 0 => ExitCode::from(2),
         () if illegal > 0 && args.strict => ExitCode::from(1),
         () => ExitCode::SUCCESS,
-    })
+    }
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -96,25 +90,43 @@ fn check(mut input: impl BufRead, output: &mut impl Write, rules: Rules) -> io::
         } else {
             judge(&line, rules)
         };
-        let answer = match judged {
+        let answer = match &judged {
             Ok((id, errors)) => {
                 let count = if errors.is_empty() { &mut tally.legal } else { &mut tally.illegal };
                 *count += 1;
-                json!({"id": id, "errors": short(&errors)})
+                Answer::Judged { id, errors: errors.iter().map(Verdict::of).collect() }
             }
             Err(Malformed { id, why }) => {
                 tally.malformed += 1;
-                json!({"id": id, "malformed": format!("line {number}: {why}")})
+                Answer::Malformed { id, malformed: format!("line {number}: {why}") }
             }
         };
-        writeln!(output, "{answer}")?;
+        serde_json::to_writer(&mut *output, &answer)?;
+        output.write_all(b"\n")?;
     }
     output.flush()?;
     Ok(tally)
 }
 
-fn short(errors: &Errors) -> Vec<Value> {
-    errors.iter().map(|error| json!({"type": error.kind.as_str(), "field": error.field})).collect()
+/// One line of output.
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Answer<'a> {
+    Judged { id: &'a Value, errors: Vec<Verdict<'a>> },
+    Malformed { id: &'a Value, malformed: String },
+}
+
+#[derive(Serialize)]
+struct Verdict<'a> {
+    #[serde(rename = "type")]
+    kind: &'static str,
+    field: &'a str,
+}
+
+impl<'a> Verdict<'a> {
+    fn of(error: &'a FieldError) -> Self {
+        Self { kind: error.kind.as_str(), field: &error.field }
+    }
 }
 
 struct Malformed {
@@ -159,6 +171,8 @@ fn part<T: DeserializeOwned + Default>(name: &str, json: Option<&RawValue>) -> R
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn answers(input: &[u8]) -> (Vec<Value>, Tally) {
@@ -200,7 +214,7 @@ mod tests {
         assert!(text(1).contains("newStatus.active"), "{answers:?}");
         assert_eq!(answers[2]["id"], json!({"b": 1}));
         assert!(text(2).contains("spec.completions"), "{answers:?}");
-        assert!(text(3).contains("recursion limit"), "{answers:?}");
+        assert!(text(3).contains("spec: invalid type: sequence"), "{answers:?}");
         assert_eq!(answers[5], json!({"id": "fine", "errors": []}));
     }
 

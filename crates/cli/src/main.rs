@@ -3,11 +3,14 @@
 //! stdout is data, stderr is talk. Each subcommand is a module with `Args` and `run`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program talks to people")]
 
+mod conformance;
 mod crds;
 mod demo;
 mod dispatcher;
 mod fleet;
 mod install;
+mod lint;
+mod server_version;
 mod target;
 mod up;
 mod worker;
@@ -35,6 +38,11 @@ enum Command {
     /// Add worker clusters to a management cluster
     #[command(subcommand)]
     Worker(worker::Command),
+    /// Check manifests of Jobs and CronJobs as an API server would, and for what does not travel
+    Lint(lint::Args),
+    /// For authors of external Job controllers: which status writes would a server refuse?
+    #[command(subcommand)]
+    Conformance(conformance::Command),
     /// Print the custom resource definitions that a management cluster needs
     Crds,
 }
@@ -50,6 +58,8 @@ fn main() -> ExitCode {
         Command::Up(args) => in_runtime(up::run(args)),
         Command::Dispatcher(args) => in_runtime(dispatcher::run(args)),
         Command::Worker(command) => in_runtime(worker::run(command)),
+        Command::Lint(args) => Ok(lint::run(&args)),
+        Command::Conformance(command) => Ok(conformance::run(&command)),
         Command::Crds => crds::run(),
     };
     outcome.unwrap_or_else(|error| {

@@ -27,9 +27,11 @@ pub(super) fn check(document: &Document, server: ServerVersion) -> Result<Judged
     };
     let value = content.to_value();
     let judged = match (content.text("apiVersion"), content.text("kind")) {
-        (Some("batch/v1"), Some("Job")) => judge_job(value, server),
-        (Some("batch/v1"), Some("CronJob")) => judge_cron_job(value, server),
-        (_, None) => return Err(unreadable(Some("kind"), "missing: Job or CronJob of batch/v1 is expected".to_owned())),
+        (Some("batch/v1"), Some("Job")) => judge_job(&value, server),
+        (Some("batch/v1"), Some("CronJob")) => judge_cron_job(&value, server),
+        (_, None) => {
+            return Err(unreadable(Some("kind"), "missing: Job or CronJob of batch/v1 is expected".to_owned()));
+        }
         (version, Some(kind)) => {
             let version = version.unwrap_or("no apiVersion");
             let why = format!("cannot judge {kind} of {version}: only Job and CronJob of batch/v1");
@@ -52,14 +54,14 @@ struct WrongType {
     why: String,
 }
 
-fn decode<T: DeserializeOwned>(value: Value) -> Result<T, WrongType> {
+fn decode<T: DeserializeOwned>(value: &Value) -> Result<T, WrongType> {
     serde_path_to_error::deserialize(value)
         .map_err(|error| WrongType { field: error.path().to_string(), why: error.inner().to_string() })
 }
 
-fn judge_job(value: Value, server: ServerVersion) -> Result<Judged, WrongType> {
-    let mut job: Job = decode(value.clone())?;
-    let unknown = unknown_fields(&value, &encode(&job), server);
+fn judge_job(value: &Value, server: ServerVersion) -> Result<Judged, WrongType> {
+    let mut job: Job = decode(value)?;
+    let unknown = unknown_fields(value, &encode(&job), server);
     let name = job.metadata.name.clone().or_else(|| job.metadata.generate_name.clone()).unwrap_or_default();
     complete(&mut job.metadata);
     let mut prepared = job.clone();
@@ -72,9 +74,9 @@ fn judge_job(value: Value, server: ServerVersion) -> Result<Judged, WrongType> {
     Ok(judged("Job", name, &errors, warnings, added("", &as_sent, &encode(&job))))
 }
 
-fn judge_cron_job(value: Value, server: ServerVersion) -> Result<Judged, WrongType> {
-    let mut cron_job: CronJob = decode(value.clone())?;
-    let unknown = unknown_fields(&value, &encode(&cron_job), server);
+fn judge_cron_job(value: &Value, server: ServerVersion) -> Result<Judged, WrongType> {
+    let mut cron_job: CronJob = decode(value)?;
+    let unknown = unknown_fields(value, &encode(&cron_job), server);
     let name = cron_job.metadata.name.clone().or_else(|| cron_job.metadata.generate_name.clone()).unwrap_or_default();
     complete(&mut cron_job.metadata);
     let as_sent = encode(&cron_job);
@@ -150,8 +152,17 @@ fn added(path: &str, before: &Value, after: &Value) -> Vec<Filled> {
             .enumerate()
             .flat_map(|(index, (before, after))| added(&format!("{path}[{index}]"), before, after))
             .collect(),
-        (Value::Null, value) if !value.is_null() => vec![Filled { field: path.to_owned(), value: value.clone() }],
+        (Value::Null, value) if !says_nothing(value) => vec![Filled { field: path.to_owned(), value: value.clone() }],
         _ => Vec::new(),
+    }
+}
+
+fn says_nothing(value: &Value) -> bool {
+    match value {
+        Value::Null => true,
+        Value::String(text) => text.is_empty(),
+        Value::Array(list) => list.is_empty(),
+        _ => false,
     }
 }
 

@@ -27,8 +27,11 @@ pub(super) struct Document {
 pub(super) fn read(path: &Path) -> (Vec<Document>, Option<Unreadable>) {
     let source = if path.as_os_str() == "-" { "standard input".to_owned() } else { path.display().to_string() };
     let unreadable = |why: String| Unreadable { source: source.clone(), document: None, field: None, line: None, why };
-    match read_text(path) {
-        Ok(text) => parse(&source, &text),
+    match read_text(path).map(|text| parse(&source, &text)) {
+        Ok((documents, None)) if documents.is_empty() => {
+            (documents, Some(unreadable("there is no document in it".to_owned())))
+        }
+        Ok(outcome) => outcome,
         Err(error) => (Vec::new(), Some(unreadable(error.to_string()))),
     }
 }

@@ -1,6 +1,6 @@
 //! What a server accepts and a dispatcher's user will regret.
 
-use job_api::managed_by::{ManagedBy, RESERVED};
+use job_api::managed_by::{self, ManagedBy, RESERVED};
 use jobferry_api::managed_by::{DISPATCHER, LOCAL};
 use k8s_openapi::api::batch::v1::{CronJob, Job, JobSpec};
 use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
@@ -76,8 +76,11 @@ fn warn_of_managed_by(path: &str, spec: &JobSpec, found: &mut Vec<Finding>) {
             let message = format!("{RESERVED} keeps the Job on this cluster. To dispatch it, set {DISPATCHER}");
             found.push(warning("managed-by-reserved", field, message));
         }
+        // What no server accepts is an error already.
+        ManagedBy::Delegated(name) if !managed_by::validate(&name).is_empty() => {}
         ManagedBy::Delegated(name) if name != DISPATCHER && name != LOCAL => {
-            let message = format!("{name} is not ours: Jobferry leaves the Job alone. To dispatch it, set {DISPATCHER}");
+            let message =
+                format!("{name} is not ours: Jobferry leaves the Job alone. To dispatch it, set {DISPATCHER}");
             found.push(warning("managed-by-other", field, message));
         }
         ManagedBy::Delegated(_) => {}
