@@ -2,10 +2,33 @@
 
 use crate::crd;
 use crate::registry::{Resource, Strategy};
+use crate::selection::selectable_values;
 use crate::server::Inner;
-use crate::store::Key;
+use crate::store::{Kept, Key};
+
+/// The table of CustomResourceDefinitions.
+const DEFINITIONS: &str = "customresourcedefinitions.apiextensions.k8s.io";
 
 impl Inner {
+    /// Puts back what a durable store kept: definitions first, because they say what the rest is.
+    pub(crate) fn restore(&self, kept: Vec<Kept>) {
+        let (definitions, others): (Vec<Kept>, Vec<Kept>) =
+            kept.into_iter().partition(|kept| kept.table == DEFINITIONS);
+        for kept in definitions {
+            self.registry.define(&kept.key.name, crd::resources(&kept.object));
+            self.store.restore(DEFINITIONS, kept, Vec::new());
+        }
+        let resources = self.registry.all();
+        for kept in others {
+            let table = kept.table.clone();
+            // Without a definition nobody could ask for it.
+            if let Some(resource) = resources.iter().find(|resource| resource.table == table) {
+                let fields = selectable_values(resource, &kept.object);
+                self.store.restore(&table, kept, fields);
+            }
+        }
+    }
+
     /// Called after every write to `resource`.
     pub(crate) fn after_write(&self, resource: &Resource, key: &Key) {
         if resource.strategy != Strategy::Definition {

@@ -51,3 +51,4 @@ pub use crate::http::ResponseBody;
 pub use logs::{LogRequest, LogStream, PodLogs};
 pub use serve::{Access, AccessError, Credentials, Serving};
 pub use server::{ApiServer, Clock, Options};
+pub use store::StoreError;

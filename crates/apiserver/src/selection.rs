@@ -49,12 +49,17 @@ fn field_value(resource: &Resource, stored: &Stored, field: &str) -> String {
 
 /// The object as it goes into the store, with the values that field selectors will compare.
 pub(crate) fn draft(resource: &Resource, object: Value) -> Draft {
-    let fields = resource.selectable.iter().map(|field| read_field(resource, &object, field)).collect();
+    let fields = selectable_values(resource, &object);
     let object = match resource.strategy {
         Strategy::NewEvent => event::to_core(object),
         _ => object,
     };
     Draft { object, fields }
+}
+
+/// The values of the fields that selectors of this resource may name.
+pub(crate) fn selectable_values(resource: &Resource, object: &Value) -> Vec<String> {
+    resource.selectable.iter().map(|field| read_field(resource, object, field)).collect()
 }
 
 fn read_field(resource: &Resource, object: &Value, field: &str) -> String {

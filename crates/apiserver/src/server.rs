@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::future::Future;
+use std::path::Path;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,7 +18,7 @@ use crate::http::{Query, Reply, ResourcePath, ResponseBody, Target, route};
 use crate::identity::Identities;
 use crate::logs::PodLogs;
 use crate::registry::{Registry, Resource, Subresource};
-use crate::store::Store;
+use crate::store::{Journal, Store, StoreError};
 use crate::{discovery, metrics, openapi};
 
 /// Request bodies beyond this are refused, as upstream does.
@@ -55,7 +56,7 @@ pub struct ApiServer(Arc<Inner>);
 /// What handlers work with.
 pub(crate) struct Inner {
     pub(crate) registry: Registry,
-    pub(crate) store: Store,
+    pub(crate) store: Arc<Store>,
     pub(crate) identities: Identities,
     pub(crate) logs: std::sync::RwLock<Option<Arc<dyn PodLogs>>>,
     pub(crate) requests: metrics::Requests,
@@ -77,17 +78,26 @@ impl ApiServer {
     /// A new cluster in memory: namespaces `default` and `kube-system`, nothing else. The UID of `kube-system` is the
     /// cluster's identity.
     pub fn new(options: Options) -> Self {
-        let Options { clock, seed, history } = options;
-        let inner = Inner {
-            registry: Registry::built_in(),
-            store: Store::new(history),
-            identities: Identities::seeded(seed),
-            logs: std::sync::RwLock::new(None),
-            requests: metrics::Requests::default(),
-            clock,
-        };
+        let store = Store::in_memory(options.history);
+        let inner = Inner::new(options, store);
         inner.create_first_namespaces();
         Self(Arc::new(inner))
+    }
+
+    /// The cluster that is kept in the file at `path`, or a new one. A write is answered after it is on disk; the
+    /// process may be killed at any moment. One process at a time can have the file open. It holds Secrets: it is
+    /// created with mode 0600.
+    pub fn open(mut options: Options, path: &Path) -> Result<Self, StoreError> {
+        let (journal, kept, version) = Journal::open(path)?;
+        let store = Store::durable(journal, version, options.history);
+        // The source of randomness starts over with the process, but must not give the same identities again.
+        options.seed ^= version.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        let inner = Inner::new(options, store);
+        inner.restore(kept);
+        if version == 0 {
+            inner.create_first_namespaces();
+        }
+        Ok(Self(Arc::new(inner)))
     }
 
     /// This server as a tower service, for `kube::Client::new(server.service(), "default")`.
@@ -136,6 +146,17 @@ where
 }
 
 impl Inner {
+    fn new(options: Options, store: Arc<Store>) -> Self {
+        Self {
+            registry: Registry::built_in(),
+            store,
+            identities: Identities::seeded(options.seed),
+            logs: std::sync::RwLock::new(None),
+            requests: metrics::Requests::default(),
+            clock: options.clock,
+        }
+    }
+
     pub(crate) fn now(&self) -> Timestamp {
         (self.clock)()
     }

@@ -2,15 +2,18 @@
 //!
 //! ```text
 //!   write --> table (current objects) --> history (ring of changes) --> watchers pull from their cursor
-//!                                                                       (too slow: fell out of the ring, cut off)
+//!                  |                                                    (too slow: fell out of the ring, cut off)
+//!                  +--> journal, if durable: nothing is answered or shown to watchers before it is on disk
 //! ```
 //!
 //! Objects are kept as the bytes that every reader gets, beside the little that selectors look at: parsed JSON costs
 //! about eight times the memory.
 
 mod history;
+mod journal;
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -19,6 +22,9 @@ use tokio::sync::watch;
 
 use history::History;
 pub(crate) use history::{Change, ChangeKind, Changes};
+use journal::Entry;
+pub use journal::StoreError;
+pub(crate) use journal::{Journal, Kept};
 
 use crate::selector::Labels;
 
@@ -72,11 +78,29 @@ pub(crate) struct Listing {
 
 pub(crate) struct Store {
     state: Mutex<State>,
+    progress: watch::Sender<Progress>,
+    /// Where changes go to become durable; `None`: they live in memory only.
+    journal: Option<mpsc::Sender<Entry>>,
     history_length: usize,
 }
 
+/// How far the journal is.
+#[derive(Debug, Clone, Copy)]
+struct Progress {
+    /// Highest version that may be shown.
+    visible: u64,
+    /// The disk refused a write. What is not visible by now never will be.
+    failed: bool,
+}
+
+/// The journal has failed: the change is not on disk, and nobody was told of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct NotDurable;
+
 struct State {
     version: u64,
+    /// The version this process started from: what happened before is not in the histories.
+    origin: u64,
     tables: HashMap<String, Table>,
 }
 
@@ -88,9 +112,59 @@ struct Table {
 }
 
 impl Store {
-    /// An empty store. `history_length` changes a table can be replayed.
-    pub(crate) fn new(history_length: usize) -> Self {
-        Self { state: Mutex::new(State { version: 0, tables: HashMap::new() }), history_length }
+    /// An empty store in memory. `history_length` changes a table can be replayed.
+    pub(crate) fn in_memory(history_length: usize) -> Arc<Self> {
+        Arc::new(Self::new(0, None, history_length))
+    }
+
+    /// A store over a journal: whatever becomes visible from here on is on disk. What the journal kept has to be put
+    /// back with [`Store::restore`].
+    pub(crate) fn durable(journal: Journal, version: u64, history_length: usize) -> Arc<Self> {
+        let (sender, entries) = mpsc::channel();
+        let store = Arc::new(Self::new(version, Some(sender), history_length));
+        let weak = Arc::downgrade(&store);
+        // The thread ends when the store, and with it the sender, is gone and everything is written.
+        std::thread::spawn(move || journal.run(&entries, &weak));
+        store
+    }
+
+    fn new(version: u64, journal: Option<mpsc::Sender<Entry>>, history_length: usize) -> Self {
+        Self {
+            state: Mutex::new(State { version, origin: version, tables: HashMap::new() }),
+            progress: watch::Sender::new(Progress { visible: version, failed: false }),
+            journal,
+            history_length,
+        }
+    }
+
+    /// Waits until everything up to `version` may be shown: at once in memory, after the disk has it otherwise.
+    pub(crate) async fn visible(&self, version: u64) -> Result<(), NotDurable> {
+        let mut progress = self.progress.subscribe();
+        let reached = progress.wait_for(|progress| progress.visible >= version || progress.failed).await;
+        match reached {
+            Ok(progress) if progress.visible >= version => Ok(()),
+            _ => Err(NotDurable),
+        }
+    }
+
+    /// Everything up to `version` is on disk: show it.
+    fn publish(&self, version: u64) {
+        let state = self.lock();
+        let before = self.progress.send_replace(Progress { visible: version, failed: false }).visible;
+        for table in state.tables.values().filter(|table| table.history.last_version() > before) {
+            table.wake.send_replace(version);
+        }
+    }
+
+    /// The disk refuses writes: whoever waits for one is told.
+    fn fail(&self) {
+        self.progress.send_modify(|progress| progress.failed = true);
+    }
+
+    /// Puts back an object that the journal kept: no new version, no history.
+    pub(crate) fn restore(&self, table: &str, kept: Kept, fields: Vec<String>) {
+        let stored = index(kept.key.clone(), &kept.object, kept.version, fields, kept.json);
+        self.lock().table(table, self.history_length).objects.insert(kept.key, Arc::new(stored));
     }
 
     /// A write that panicked left either the old or the new object behind: both are sound states to go on from.
@@ -164,17 +238,25 @@ impl Store {
         }
         let change = Change { kind, object: Arc::clone(&stored), previous };
         table.history.push(change);
-        table.wake.send_replace(version);
+        match &self.journal {
+            None => {
+                table.wake.send_replace(version);
+                self.progress.send_replace(Progress { visible: version, failed: false });
+            }
+            // A journal that is gone has failed, and whoever waits for this version is told so.
+            Some(journal) => drop(journal.send(Entry::of(name, kind, &stored))),
+        }
         state.version = version;
         Ok(stored)
     }
 
-    /// Changes of a table after `cursor`, at most `limit`.
+    /// Visible changes of a table after `cursor`, at most `limit`.
     pub(crate) fn changes(&self, table: &str, cursor: u64, limit: usize) -> Result<Changes, Expired> {
         let state = self.lock();
+        let visible = self.progress.borrow().visible;
         match state.tables.get(table) {
-            Some(table) => table.history.after(cursor, state.version, limit),
-            None => Ok(Changes { list: Vec::new(), reached: state.version.max(cursor) }),
+            Some(table) => table.history.after(cursor, visible, limit),
+            None => Ok(Changes { list: Vec::new(), reached: visible.max(cursor) }),
         }
     }
 
@@ -196,10 +278,10 @@ impl Store {
 
 impl State {
     fn table(&mut self, name: &str, history_length: usize) -> &mut Table {
-        let version = self.version;
+        let (version, origin) = (self.version, self.origin);
         self.tables.entry(name.to_owned()).or_insert_with(|| Table {
             objects: BTreeMap::new(),
-            history: History::new(history_length, 0),
+            history: History::new(history_length, origin),
             wake: watch::Sender::new(version),
         })
     }
@@ -214,6 +296,11 @@ pub(crate) fn key_of(object: &Value) -> Key {
 fn stamp(key: Key, draft: Draft, version: u64) -> Stored {
     let Draft { mut object, fields } = draft;
     object["metadata"]["resourceVersion"] = version.to_string().into();
+    let json = encode(object.clone());
+    index(key, &object, version, fields, json)
+}
+
+fn index(key: Key, object: &Value, version: u64, fields: Vec<String>, json: Bytes) -> Stored {
     let metadata = &object["metadata"];
     let labels = metadata["labels"].as_object().map(|labels| {
         labels.iter().filter_map(|(key, value)| Some((key.clone(), value.as_str()?.to_owned()))).collect()
@@ -223,7 +310,7 @@ fn stamp(key: Key, draft: Draft, version: u64) -> Stored {
         version,
         labels: labels.unwrap_or_default(),
         fields,
-        json: encode(object),
+        json,
         key,
     }
 }
@@ -258,7 +345,7 @@ mod tests {
 
     #[test]
     fn a_write_whose_condition_does_not_hold_changes_nothing() {
-        let store = Store::new(16);
+        let store = Store::in_memory(16);
         let first = store.create("t", draft("x", "red")).unwrap();
         assert_eq!(store.create("t", draft("x", "blue")).unwrap_err(), Lost);
         assert_eq!(store.replace("t", draft("x", "blue"), first.version + 1).unwrap_err(), Lost);
@@ -269,7 +356,7 @@ mod tests {
 
     #[test]
     fn the_past_is_readable_as_long_as_history_reaches() {
-        let store = Store::new(3);
+        let store = Store::in_memory(3);
         let x = store.create("t", draft("x", "red")).unwrap();
         store.create("t", draft("y", "red")).unwrap();
         let x = store.replace("t", draft("x", "blue"), x.version).unwrap();

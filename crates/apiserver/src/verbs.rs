@@ -18,11 +18,22 @@ use crate::error::ApiError;
 use crate::http::Reply;
 use crate::registry::Subresource;
 use crate::server::{Call, Inner};
-use crate::store::Key;
+use crate::store::{Key, NotDurable};
 
 impl Inner {
-    /// Does what a request to a resource asks for.
+    /// Does what a request to a resource asks for, and waits until the answer may be shown.
     pub(crate) async fn perform(self: &Arc<Self>, call: &Call) -> Result<Reply, ApiError> {
+        let result = self.dispatch_verb(call).await;
+        // Whatever this request read or wrote is not newer than this. A refusal may tell of it, too.
+        match self.store.visible(self.store.version()).await {
+            Ok(()) => result,
+            Err(NotDurable) => {
+                Err(ApiError::internal("the store cannot write to its disk: nothing was changed for good"))
+            }
+        }
+    }
+
+    async fn dispatch_verb(self: &Arc<Self>, call: &Call) -> Result<Reply, ApiError> {
         let method = &call.parts.method;
         let is_read = method == Method::GET || method == Method::HEAD;
         let verb = match (&call.name, call.subresource) {

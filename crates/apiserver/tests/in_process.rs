@@ -209,7 +209,7 @@ async fn status_is_patched_with_uid_and_version_and_brings_labels_along() {
     let merged = jobs.patch_status("train", &params, &patch(&next, suspended.clone())).await.unwrap();
     let types: Vec<String> =
         merged.status.unwrap().conditions.unwrap().into_iter().map(|condition| condition.type_).collect();
-    assert_eq!(types, ["jobferry.dev/Placed", "Suspended"], "conditions merge by type");
+    assert_eq!(types, ["Suspended", "jobferry.dev/Placed"], "conditions merge by type, new ones first");
     let stale = jobs.patch_status("train", &params, &patch(&first, suspended)).await.unwrap_err();
     assert_eq!(code(stale), (409, "Conflict".into()));
 }

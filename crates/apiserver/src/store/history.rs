@@ -49,16 +49,20 @@ impl History {
         self.changes.push_back(change);
     }
 
-    pub(super) fn after(&self, cursor: u64, newest: u64, limit: usize) -> Result<Changes, Expired> {
+    pub(super) fn last_version(&self) -> u64 {
+        self.changes.back().map_or(self.forgotten, |change| change.object.version)
+    }
+
+    pub(super) fn after(&self, cursor: u64, visible: u64, limit: usize) -> Result<Changes, Expired> {
         if cursor < self.forgotten {
             return Err(Expired(self.forgotten));
         }
         let begin = self.changes.partition_point(|change| change.object.version <= cursor);
-        let end = self.changes.partition_point(|change| change.object.version <= newest);
+        let end = self.changes.partition_point(|change| change.object.version <= visible);
         let list: Vec<Change> = self.changes.range(begin..end.max(begin)).take(limit).cloned().collect();
         let reached = match list.last() {
             Some(change) if list.len() == limit => change.object.version,
-            _ => newest.max(cursor),
+            _ => visible.max(cursor),
         };
         Ok(Changes { list, reached })
     }

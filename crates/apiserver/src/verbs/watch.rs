@@ -41,6 +41,7 @@ impl Inner {
             renderer,
             server: Arc::clone(self),
             cursor: 0,
+            first_visible: 0,
             ready: VecDeque::new(),
             bookmarks: query.bookmarks,
             next_bookmark: now + BOOKMARK_PERIOD,
@@ -59,6 +60,8 @@ struct Watcher {
     wake: watch::Receiver<u64>,
     /// Everything up to this version has been sent or was known to the client.
     cursor: u64,
+    /// The initial events are of this version.
+    first_visible: u64,
     /// Rendered events that wait for the client to read.
     ready: VecDeque<Bytes>,
     bookmarks: bool,
@@ -89,6 +92,7 @@ impl Watcher {
             )));
         }
         self.cursor = listing.version;
+        self.first_visible = listing.version;
         if initial {
             for stored in listing.objects.iter().filter(|stored| self.selection.matches(stored)) {
                 self.ready.push_back(event("ADDED", &self.renderer.object(stored)));
@@ -105,6 +109,8 @@ impl Watcher {
     }
 
     async fn next(&mut self) -> Option<Bytes> {
+        // What the first events tell may be on its way to the disk still.
+        self.server.store.visible(self.first_visible).await.ok()?;
         loop {
             if let Some(bytes) = self.drain() {
                 return Some(bytes);
