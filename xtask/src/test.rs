@@ -25,10 +25,22 @@ pub(crate) fn run(options: &[&str]) -> Result<()> {
     let mut report = Report::default();
     report.add(stage("formatting", || run_to_end(workspace::cargo().args(["fmt", "--all", "--check"]))));
     report.add(stage("clippy", || {
-        run_to_end(workspace::cargo().args(["clippy", "--workspace", "--all-targets", "--", "--deny", "warnings"]))
+        run_to_end(workspace::cargo().args([
+            "clippy",
+            "--workspace",
+            "--all-targets",
+            "--keep-going",
+            "--",
+            "--deny",
+            "warnings",
+        ]))
     }));
     report.add(stage("rustdoc", || {
-        run_to_end(workspace::cargo().args(["doc", "--workspace", "--no-deps"]).env("RUSTDOCFLAGS", "--deny warnings"))
+        run_to_end(
+            workspace::cargo()
+                .args(["doc", "--workspace", "--no-deps", "--keep-going"])
+                .env("RUSTDOCFLAGS", "--deny warnings"),
+        )
     }));
     report.add(stage("layering", || {
         let breaches = layering::breaches()?;
