@@ -46,6 +46,8 @@ impl Object for PodView {
 pub(crate) struct Cache<T> {
     objects: BTreeMap<String, Arc<T>>,
     groups: BTreeMap<String, BTreeSet<String>>,
+    /// Known to be gone from answers to own writes. Until the watch says so too, it may still tell older news of them.
+    gone: BTreeSet<String>,
     /// The version that the watch has reached.
     reached: u64,
     listed: bool,
@@ -53,7 +55,7 @@ pub(crate) struct Cache<T> {
 
 impl<T> Default for Cache<T> {
     fn default() -> Self {
-        Self { objects: BTreeMap::new(), groups: BTreeMap::new(), reached: 0, listed: false }
+        Self { objects: BTreeMap::new(), groups: BTreeMap::new(), gone: BTreeSet::new(), reached: 0, listed: false }
     }
 }
 
@@ -82,10 +84,11 @@ impl<T: Object> Cache<T> {
         self.listed = true;
         let named: BTreeSet<String> = objects.iter().map(|object| object.uid().to_owned()).collect();
         let stays = |object: &T| named.contains(object.uid()) || version(object) > newest;
-        let gone: Vec<String> =
+        self.gone.retain(|uid| named.contains(uid));
+        let lost: Vec<String> =
             self.objects.values().filter(|object| !stays(object)).map(|object| object.uid().to_owned()).collect();
-        for uid in gone {
-            self.remove(&uid);
+        for uid in lost {
+            self.take(&uid);
         }
         for object in objects {
             self.put(object);
@@ -101,7 +104,8 @@ impl<T: Object> Cache<T> {
     /// An event of the watch: the object is gone.
     pub(crate) fn delete(&mut self, object: &T) {
         self.reached = self.reached.max(version(object));
-        self.remove(object.uid());
+        self.gone.remove(object.uid());
+        self.take(object.uid());
     }
 
     /// The answer of an own write.
@@ -111,8 +115,15 @@ impl<T: Object> Cache<T> {
         }
     }
 
-    /// The server says that there is no such object.
+    /// The answer of an own write says that there is no such object (any more).
     pub(crate) fn remove(&mut self, uid: &str) {
+        if self.objects.contains_key(uid) {
+            self.gone.insert(uid.to_owned());
+        }
+        self.take(uid);
+    }
+
+    fn take(&mut self, uid: &str) {
         if let Some(object) = self.objects.remove(uid)
             && let Some(group) = object.group()
             && let Some(members) = self.groups.get_mut(group)
@@ -126,10 +137,11 @@ impl<T: Object> Cache<T> {
 
     fn put(&mut self, object: T) -> bool {
         let uid = object.uid().to_owned();
-        if self.objects.get(&uid).is_some_and(|known| version(known.as_ref()) >= version(&object)) {
+        let older = self.objects.get(&uid).is_some_and(|known| version(known.as_ref()) >= version(&object));
+        if older || self.gone.contains(&uid) {
             return false;
         }
-        self.remove(&uid);
+        self.take(&uid);
         if let Some(group) = object.group() {
             self.groups.entry(group.to_owned()).or_default().insert(uid.clone());
         }
@@ -181,6 +193,17 @@ mod tests {
         cache.delete(&Thing("a", "3"));
         cache.learn(Thing("a", "2"));
         assert_eq!(versions(&cache), []);
+    }
+
+    #[test]
+    fn older_news_do_not_bring_back_what_an_own_write_removed() {
+        let mut cache = Cache::default();
+        cache.reset(vec![Thing("a", "1")]);
+        cache.remove("a");
+        assert!(!cache.apply(Thing("a", "2")));
+        assert_eq!(versions(&cache), []);
+        cache.delete(&Thing("a", "3"));
+        assert!(cache.gone.is_empty(), "the watch has come to its end too");
     }
 
     #[test]

@@ -157,6 +157,10 @@ fn announce(census: &Census<'_>, outcome: &Outcome, now: Timestamp, record: &mut
         return;
     }
     conditions::set(list, outcome.terminal(), true, &outcome.reason, &outcome.message, now);
+    // Suspended before its start was ever recorded, and yet a pod of it got through: it has started all the same.
+    if status.start_time.is_none() && census.job.spec.completions != Some(0) {
+        status.start_time = Some(Time(now));
+    }
     if outcome.success {
         // A clock that was set back must not make the Job end before it began.
         let ended = status.start_time.as_ref().map_or(now, |start| start.0.max(now));

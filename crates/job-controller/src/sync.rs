@@ -52,7 +52,8 @@ pub enum PodAction {
     Create(PodPlan),
     /// Delete the pod; it keeps its finalizer until it is counted.
     Delete(PodRef),
-    /// Remove the finalizer, then delete the pod. In this order a pod that was stopped on purpose never looks failed.
+    /// Remove the finalizer if the pod is still as it was seen, then delete it. In this order a pod that was stopped on
+    /// purpose never looks failed; and one that ended meanwhile keeps its finalizer and is counted.
     Discard(PodRef),
     /// Remove the finalizer.
     Release(PodRef),
@@ -65,6 +66,8 @@ pub struct PodRef {
     pub name: String,
     /// Its UID.
     pub uid: String,
+    /// The version that was seen.
+    pub resource_version: String,
 }
 
 /// What distinguishes a new pod from the template.
@@ -190,5 +193,5 @@ fn after_the_end(job: &JobView, pods: &[PodView]) -> Sync {
 }
 
 fn pod_ref(pod: &PodView) -> PodRef {
-    PodRef { name: pod.name.clone(), uid: pod.uid.clone() }
+    PodRef { name: pod.name.clone(), uid: pod.uid.clone(), resource_version: pod.resource_version.clone() }
 }

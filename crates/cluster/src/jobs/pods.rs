@@ -27,10 +27,14 @@ impl Controller {
         let outcomes = join_all(others.iter().map(|action| async move {
             match action {
                 PodAction::Delete(pod) => self.delete_pod(job, pod).await,
-                PodAction::Release(pod) => self.release_pod(&job.namespace, pod, job.finalizer()).await,
+                PodAction::Release(pod) => self.release_pod(&job.namespace, pod, job.finalizer(), None).await.map(drop),
                 PodAction::Discard(pod) => {
-                    self.release_pod(&job.namespace, pod, job.finalizer()).await?;
-                    self.delete_pod(job, pod).await
+                    let seen = Some(pod.resource_version.as_str());
+                    if self.release_pod(&job.namespace, pod, job.finalizer(), seen).await? {
+                        self.delete_pod(job, pod).await
+                    } else {
+                        Ok(())
+                    }
                 }
                 PodAction::Create(_) => Ok(()),
             }
@@ -105,7 +109,7 @@ impl Controller {
             let known = lock(&self.pods).group(&job.uid).any(|pod| pod.name == name);
             if !known {
                 let settled = match self.post_pod(job, &plan, &name).await {
-                    Created::Refused(error) if error.is_already_exists() => self.read_pod(job, &name).await,
+                    Created::Refused(error) if error.is_already_exists() => self.read_pod(&job.namespace, &name).await,
                     Created::Yes | Created::Refused(_) => Ok(()),
                     Created::Uncertain => Err(CallError::Deadline(DEADLINE)),
                 };
@@ -118,10 +122,14 @@ impl Controller {
         Ok(())
     }
 
-    async fn read_pod(&self, job: &JobView, name: &str) -> Result<(), CallError> {
-        let path = format!("/api/v1/namespaces/{}/pods/{name}", job.namespace);
-        let pod = kubeio::get::<PodView>(&self.client, &path, DEADLINE).await?;
-        lock(&self.pods).learn(pod);
+    async fn read_pod(&self, namespace: &str, name: &str) -> Result<(), CallError> {
+        let path = format!("/api/v1/namespaces/{namespace}/pods/{name}");
+        match kubeio::get::<PodView>(&self.client, &path, DEADLINE).await {
+            Ok(pod) => lock(&self.pods).learn(pod),
+            // The watch will say so as well.
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(error),
+        }
         Ok(())
     }
 
@@ -158,25 +166,32 @@ impl Controller {
         }
     }
 
-    async fn release_pod(&self, namespace: &str, pod: &PodRef, finalizer: &str) -> Result<(), SyncError> {
+    /// Removes the finalizer; with `seen` only if the pod has that version. False if it had another: it is read again.
+    async fn release_pod(
+        &self,
+        namespace: &str,
+        pod: &PodRef,
+        finalizer: &str,
+        seen: Option<&str>,
+    ) -> Result<bool, SyncError> {
         let path = format!("/api/v1/namespaces/{namespace}/pods/{}", pod.name);
-        let body = json!({"metadata": {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [finalizer]}});
+        let mut body = json!({"metadata": {"uid": pod.uid, "$deleteFromPrimitiveList/finalizers": [finalizer]}});
+        if let Some(version) = seen {
+            body["metadata"]["resourceVersion"] = json!(version);
+        }
         match kubeio::patch(&self.client, &path, Patch::Strategic, body.to_string().into_bytes(), DEADLINE).await {
             Ok(answer) => {
-                match serde_json::from_slice::<PodView>(&answer) {
-                    // The last finalizer of a pod whose node is done with it: the answer is its end.
-                    Ok(stored) if stored.deleting && stored.finalizers.is_empty() && !stored.scheduled => {
-                        lock(&self.pods).remove(&pod.uid);
-                    }
-                    Ok(stored) => lock(&self.pods).learn(stored),
-                    Err(_) => {}
-                }
-                Ok(())
+                self.learn_pod(&answer);
+                Ok(true)
+            }
+            Err(error) if error.is_conflict() && seen.is_some() => {
+                let read = self.read_pod(namespace, &pod.name).await;
+                read.map(|()| false).map_err(|source| failed("reading", namespace, &pod.name, source))
             }
             // Another pod took the name: the one we mean is gone.
             Err(error) if error.is_not_found() || error.is_conflict() || is_other_uid(&error) => {
                 lock(&self.pods).remove(&pod.uid);
-                Ok(())
+                Ok(true)
             }
             Err(source) => Err(failed("release", namespace, &pod.name, source)),
         }
@@ -204,9 +219,10 @@ impl Controller {
     }
 
     async fn release_from_all(&self, pod: &PodView) -> Result<(), SyncError> {
-        let reference = PodRef { name: pod.name.clone(), uid: pod.uid.clone() };
+        let (name, uid) = (pod.name.clone(), pod.uid.clone());
+        let reference = PodRef { name, uid, resource_version: pod.resource_version.clone() };
         for finalizer in self.finalizers().filter(|finalizer| pod.holds(finalizer)) {
-            self.release_pod(&pod.namespace, &reference, finalizer).await?;
+            self.release_pod(&pod.namespace, &reference, finalizer, None).await?;
         }
         Ok(())
     }
@@ -232,7 +248,11 @@ impl Controller {
     }
 
     fn learn_pod(&self, answer: &[u8]) {
-        if let Ok(pod) = serde_json::from_slice::<PodView>(answer) {
+        let Ok(pod) = serde_json::from_slice::<PodView>(answer) else { return };
+        // Nothing held this pod but the finalizer that just went: the answer is the last that is heard of it.
+        if pod.deleting && pod.finalizers.is_empty() && !pod.scheduled {
+            lock(&self.pods).remove(&pod.uid);
+        } else {
             lock(&self.pods).learn(pod);
         }
     }
