@@ -14,6 +14,10 @@ pub const REASON_NO_WORKER_FITS: &str = "NoWorkerFits";
 pub const REASON_INVALID_NARROWING: &str = "InvalidNarrowing";
 /// Reason of `Placed=False`: the worker that was chosen refuses to take the workload.
 pub const REASON_REFUSED: &str = "Refused";
+/// Reason of `Placed=True`: the worker refuses the user's last edit; the mirror goes on as it was.
+pub const REASON_EDIT_REFUSED: &str = "EditRefused";
+/// Reason of `Placed=False`: the workload leaves a worker that refused it.
+pub const REASON_MOVING: &str = "Moving";
 /// Reason of a Job that failed because somebody deleted its mirror on the worker before its end was seen.
 pub const REASON_MIRROR_DELETED: &str = "MirrorDeleted";
 

@@ -6,6 +6,7 @@ use job_api::Errors;
 use k8s_openapi::api::batch::v1::JobStatus;
 
 use crate::{
+    forward::Digest,
     record::Placement,
     workload::{Mirror, Told},
 };
@@ -42,12 +43,23 @@ pub enum Action {
     },
     /// Tell people why the workload waits.
     Tell(Told),
+    /// Send the user's last edit to the mirror.
+    ForwardEdit {
+        /// The worker that has it.
+        worker: String,
+        /// The mirror.
+        mirror: MirrorRef,
+        /// The fingerprint of what is forwarded.
+        digest: Digest,
+    },
     /// Delete a mirror, by its UID.
     DeleteMirror {
         /// The worker that has it.
         worker: String,
         /// The mirror.
         mirror: MirrorRef,
+        /// What becomes of its pods.
+        pods: Pods,
     },
     /// Nothing before this (monotonic) time.
     WakeAt(Duration),
@@ -55,7 +67,16 @@ pub enum Action {
     Alarm(Alarm),
 }
 
-/// What it takes to delete exactly one mirror.
+/// What becomes of a deleted mirror's pods.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Pods {
+    /// They are deleted after it.
+    Later,
+    /// They are deleted before it: it holds its name until the last one is gone, which is the proof that a move needs.
+    First,
+}
+
+/// What it takes to name exactly one mirror.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MirrorRef {
     /// Its namespace.

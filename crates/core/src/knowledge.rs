@@ -5,7 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use job_api::Rules;
 
 use crate::{
+    forward::Digest,
     placement::WorkerView,
+    record::Record,
     time::Now,
     workload::{Mirror, Workload},
 };
@@ -41,8 +43,21 @@ pub struct Memory {
     pub gone: bool,
     /// When (monotonic) its status was last written.
     pub status_written: Option<Duration>,
-    /// A worker refused the mirror: what it said, and when (monotonic) to ask again.
-    pub refused: Option<(String, Duration)>,
+    /// Workers that refused the mirror.
+    pub refusals: BTreeMap<String, Refusal>,
+    /// A worker refused the edit with this fingerprint: what it said.
+    pub edit_refused: Option<(Digest, String)>,
+    /// When (monotonic) this process first saw the intent to move with that epoch.
+    pub intent_seen: Option<(u32, Duration)>,
+}
+
+/// What a worker said when it refused a mirror, and when (monotonic).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// Its words.
+    pub why: String,
+    /// When.
+    pub at: Duration,
 }
 
 /// What a plan may look at besides the workload itself.
@@ -57,6 +72,14 @@ pub struct Surroundings<'a> {
 }
 
 impl Knowledge {
+    /// Notes when an intent to move was first seen. To be called before planning.
+    pub fn notice(&mut self, now: Now) {
+        let Some(Workload { record: Record::Placed(at), .. }) = &self.workload else { return };
+        if at.moving && self.memory.intent_seen.is_none_or(|(epoch, _)| epoch != at.epoch) {
+            self.memory.intent_seen = Some((at.epoch, now.monotonic));
+        }
+    }
+
     /// The mirrors that exist, as far as the watches tell, with their workers.
     pub fn present(&self) -> impl Iterator<Item = (&str, &Mirror)> {
         self.mirrors.iter().filter_map(|(worker, sighting)| match sighting {

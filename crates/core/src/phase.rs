@@ -42,6 +42,13 @@ pub enum Phase<'a> {
         /// The mirror's last state, if it was seen before it vanished.
         last_seen: Option<&'a Mirror>,
     },
+    /// It leaves a worker; the next one is chosen when nothing of it can be left there.
+    Moving {
+        /// The intent.
+        at: &'a Placement,
+        /// Whether the worker that it leaves is live and still the same cluster.
+        reachable: bool,
+    },
     /// The mirror is there.
     Running {
         /// The record.
@@ -76,15 +83,20 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
             }
         }
         Record::Placed(at) => match known.mirrors.get(&at.worker) {
+            _ if at.moving => Phase::Moving { at, reachable: is_reachable(at, workers) },
             Some(Sighting::Present(mirror)) => Phase::Running { at, mirror },
             sighting => {
-                let live = workers.get(&at.worker).and_then(WorkerView::live_identity);
                 let last_seen = match sighting {
                     Some(Sighting::Vanished(mirror)) if mirror.epoch == at.epoch => Some(mirror),
                     _ => None,
                 };
-                Phase::Placed { at, reachable: live == Some(&at.identity), last_seen }
+                Phase::Placed { at, reachable: is_reachable(at, workers), last_seen }
             }
         },
     }
+}
+
+/// Whether the placement's worker is live and still the same cluster.
+fn is_reachable(at: &Placement, workers: &BTreeMap<String, WorkerView>) -> bool {
+    workers.get(&at.worker).and_then(WorkerView::live_identity) == Some(&at.identity)
 }

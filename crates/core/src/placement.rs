@@ -82,6 +82,8 @@ pub enum Verdict {
     SelectorMismatch,
     /// Too many creates are under way already.
     NoFreeSlot,
+    /// It refused this workload a while ago.
+    Refused,
 }
 
 impl fmt::Display for Verdict {
@@ -94,6 +96,7 @@ impl fmt::Display for Verdict {
             Self::NotNamed => "not among the named workers",
             Self::SelectorMismatch => "labels do not match the selector",
             Self::NoFreeSlot => "no free create slot",
+            Self::Refused => "refused it",
         })
     }
 }
@@ -123,11 +126,18 @@ pub struct NarrowingError {
     source: SelectorError,
 }
 
-/// Chooses a worker. The same input always yields the same decision.
-pub fn choose(workload: &Workload, workers: &BTreeMap<String, WorkerView>) -> Result<Decision, NarrowingError> {
+/// Chooses a worker, none that `refused` this workload. The same input always yields the same decision.
+pub fn choose(
+    workload: &Workload,
+    workers: &BTreeMap<String, WorkerView>,
+    refused: impl Fn(&str) -> bool,
+) -> Result<Decision, NarrowingError> {
     let narrowing = Narrowed::of(workload)?;
-    let verdicts: BTreeMap<_, _> =
-        workers.iter().map(|(name, worker)| (name.clone(), verdict(name, worker, &narrowing))).collect();
+    let judge = |name: &str, worker: &WorkerView| match verdict(name, worker, &narrowing) {
+        Verdict::Fits if refused(name) => Verdict::Refused,
+        verdict => verdict,
+    };
+    let verdicts: BTreeMap<_, _> = workers.iter().map(|(name, worker)| (name.clone(), judge(name, worker))).collect();
     let chosen = workers
         .iter()
         .filter(|(name, _)| verdicts.get(*name) == Some(&Verdict::Fits))

@@ -29,6 +29,10 @@ pub struct Placement {
     pub epoch: u32,
     /// When it was written.
     pub since: Time,
+    /// The intent to leave this worker: nothing is created here any more, and nothing elsewhere before the mirror is
+    /// proved absent and the quarantine is over. Its epoch is that of the next placement.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub moving: bool,
     /// The mirror's UID, once it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirror: Option<String>,
@@ -82,13 +86,22 @@ impl Placement {
     /// The first placement of a workload, or the next one with a higher epoch.
     pub fn new(worker: String, identity: String, epoch: u32, now: Timestamp) -> Self {
         let since = Time(job_api::conditions::whole_seconds(now));
-        Self { v: Version, worker, identity, epoch, since, mirror: None, carried: Carried::default() }
+        Self { v: Version, worker, identity, epoch, since, moving: false, mirror: None, carried: Carried::default() }
     }
 
     /// The same placement, now that its mirror was seen.
     #[must_use]
     pub fn with_mirror(&self, uid: &str) -> Self {
         Self { mirror: Some(uid.to_owned()), ..self.clone() }
+    }
+
+    /// The intent to leave this worker. `failed` is what its mirror counted so far.
+    #[must_use]
+    pub fn leaving(&self, failed: i32, now: Timestamp) -> Self {
+        let mut intent = Self::new(self.worker.clone(), self.identity.clone(), self.epoch + 1, now);
+        intent.moving = true;
+        intent.carried = Carried { failed };
+        intent
     }
 
     /// The condition that holds this record.

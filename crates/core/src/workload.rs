@@ -5,9 +5,14 @@
 use job_api::{SpecView, conditions};
 use jobferry_api as api;
 use k8s_openapi::{api::batch::v1::JobStatus, apimachinery::pkg::apis::meta::v1::Time};
-use serde::{Deserialize, Deserializer};
+use serde::{Deserialize, Deserializer, de::IgnoredAny};
+use serde_json::Value;
+use std::collections::BTreeMap;
 
-use crate::record::Record;
+use crate::{
+    forward::{self, Digest, Forwarded},
+    record::Record,
+};
 
 /// A user's workload on the management cluster.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,18 +37,18 @@ pub struct Workload {
     pub record: Record,
     /// What people were last told about its placement.
     pub placed: Option<Told>,
+    /// A fingerprint of everything that is forwarded to its mirror.
+    pub forwardable: Digest,
     /// Its status without our own conditions.
     pub status: JobStatus,
 }
 
 /// A user's limits on where a workload may go: what the annotations say, not yet interpreted.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Narrowing {
     /// `jobferry.dev/workers`: names, separated by commas.
-    #[serde(rename = "jobferry.dev/workers", default)]
     pub workers: Option<String>,
     /// `jobferry.dev/worker-selector`: a label selector over Workers.
-    #[serde(rename = "jobferry.dev/worker-selector", default)]
     pub selector: Option<String>,
 }
 
@@ -77,6 +82,8 @@ pub struct Mirror {
     pub epoch: u32,
     /// Somebody asked for its deletion; its pods may still run.
     pub deleting: bool,
+    /// A fingerprint of what was last forwarded to it. `None`: somebody took the mark off, and nothing is forwarded.
+    pub forwarded: Option<Digest>,
     /// Its status.
     pub status: JobStatus,
 }
@@ -106,7 +113,10 @@ fn is_finished(status: &JobStatus) -> bool {
 
 impl<'de> Deserialize<'de> for Workload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = WireJob::<Narrowing>::deserialize(deserializer)?;
+        let wire = WireJob::<Map, Map>::deserialize(deserializer)?;
+        let (labels, annotations) =
+            (wire.metadata.labels.unwrap_or_default(), wire.metadata.annotations.unwrap_or_default());
+        let forwardable = Forwarded::from_parts(wire.spec.forwarded_fields(), &labels, &annotations).digest();
         let mut status = wire.status;
         let mut record = Record::None;
         let mut placed = None;
@@ -141,9 +151,13 @@ impl<'de> Deserialize<'de> for Workload {
                 has_backoff_limit_per_index: wire.spec.backoff_limit_per_index.is_some(),
                 has_success_policy: wire.spec.success_policy.is_some(),
             },
-            narrowing: wire.metadata.annotations.unwrap_or_default(),
+            narrowing: Narrowing {
+                workers: annotations.get(api::annotations::WORKERS).cloned(),
+                selector: annotations.get(api::annotations::WORKER_SELECTOR).cloned(),
+            },
             record,
             placed,
+            forwardable,
             status,
         })
     }
@@ -151,7 +165,7 @@ impl<'de> Deserialize<'de> for Workload {
 
 impl<'de> Deserialize<'de> for Mirror {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = WireJob::<MirrorMarks>::deserialize(deserializer)?;
+        let wire = WireJob::<MirrorMarks, IgnoredAny>::deserialize(deserializer)?;
         let marks = wire.metadata.annotations.unwrap_or_default();
         Ok(Self {
             namespace: wire.metadata.namespace,
@@ -161,6 +175,7 @@ impl<'de> Deserialize<'de> for Mirror {
             origin_uid: marks.origin_uid,
             epoch: marks.epoch.parse().unwrap_or(0),
             deleting: wire.metadata.deletion_timestamp.is_some(),
+            forwarded: marks.forwarded.as_deref().map(forward::digest),
             status: wire.status,
         })
     }
@@ -172,12 +187,16 @@ struct MirrorMarks {
     origin_uid: String,
     #[serde(rename = "jobferry.dev/epoch", default)]
     epoch: String,
+    #[serde(rename = "jobferry.dev/forwarded", default)]
+    forwarded: Option<String>,
 }
 
-/// The JSON of a Job, as far as we read it. `A` is the annotations that matter.
+type Map = BTreeMap<String, String>;
+
+/// The JSON of a Job, as far as we read it. `A` is the annotations that matter, `L` the labels.
 #[derive(Deserialize)]
-struct WireJob<A> {
-    metadata: WireMeta<A>,
+struct WireJob<A, L> {
+    metadata: WireMeta<A, L>,
     #[serde(default)]
     spec: WireSpec,
     #[serde(default)]
@@ -186,13 +205,14 @@ struct WireJob<A> {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct WireMeta<A> {
+struct WireMeta<A, L> {
     #[serde(default)]
     namespace: String,
     name: String,
     uid: String,
     resource_version: String,
-    deletion_timestamp: Option<serde::de::IgnoredAny>,
+    deletion_timestamp: Option<IgnoredAny>,
+    labels: Option<L>,
     annotations: Option<A>,
 }
 
@@ -205,7 +225,25 @@ struct WireSpec {
     completion_mode: Option<String>,
     suspend: Option<bool>,
     backoff_limit_per_index: Option<i32>,
-    success_policy: Option<serde::de::IgnoredAny>,
+    success_policy: Option<IgnoredAny>,
+    active_deadline_seconds: Option<i64>,
+    backoff_limit: Option<i64>,
+    max_failed_indexes: Option<i64>,
+    pod_replacement_policy: Option<String>,
+}
+
+impl WireSpec {
+    fn forwarded_fields(&self) -> [(&'static str, Value); forward::FIELDS.len()] {
+        [
+            ("activeDeadlineSeconds", self.active_deadline_seconds.into()),
+            ("backoffLimit", self.backoff_limit.into()),
+            ("completions", self.completions.into()),
+            ("maxFailedIndexes", self.max_failed_indexes.into()),
+            ("parallelism", self.parallelism.into()),
+            ("podReplacementPolicy", self.pod_replacement_policy.clone().into()),
+            ("suspend", self.suspend.into()),
+        ]
+    }
 }
 
 #[cfg(test)]
@@ -231,6 +269,18 @@ mod tests {
         assert_eq!(workload.placed.as_ref().map(|told| told.reason.as_str()), Some("NoWorkerFits"));
         let types: Vec<_> = workload.status.conditions.iter().flatten().map(|c| c.type_.as_str()).collect();
         assert_eq!(types, ["Suspended"]);
+    }
+
+    #[test]
+    fn what_is_forwardable_is_the_same_whether_read_lean_or_whole() {
+        let job = json!({
+            "metadata": {"name": "a", "uid": "u", "resourceVersion": "1", "labels": {"team": "ml", "job-name": "a"},
+                         "annotations": {"note": "x", "jobferry.dev/workers": "eu-1"}},
+            "spec": {"activeDeadlineSeconds": 5, "backoffLimit": 6, "completions": 3, "maxFailedIndexes": 1,
+                     "parallelism": 2, "podReplacementPolicy": "Failed", "suspend": false, "template": {}},
+        });
+        let lean: Workload = serde_json::from_value(job.clone()).unwrap();
+        assert_eq!(lean.forwardable, Forwarded::of(&job).digest());
     }
 
     #[test]

@@ -1,10 +1,12 @@
 //! Carrying out single actions. What comes of each goes into the index; an `Err` means: plan again, after a while.
 
-use std::{sync::Arc, time::Duration};
+use std::sync::Arc;
 
 use bytes::Bytes;
 use jobferry_core::{
-    action::{Action, MirrorRef},
+    action::{Action, MirrorRef, Pods},
+    forward,
+    knowledge::Refusal,
     mirror::mirror_of,
     patch,
     record::{Placement, Record},
@@ -20,9 +22,6 @@ use crate::{Shared, paths};
 
 /// The action did not come to its end.
 pub(crate) struct Unfinished;
-
-/// How long to leave a worker alone that refused a mirror. Quotas and namespaces change by people, not by milliseconds.
-const REFUSAL_PAUSE: Duration = Duration::from_secs(15);
 
 pub(crate) async fn on_manager(
     shared: &Arc<Shared>,
@@ -56,6 +55,8 @@ pub(crate) async fn on_manager(
         }
         (Action::ReadAgain, Some(workload)) => {
             read_workload(shared, uid, &workload.namespace, &workload.name).await?;
+            // If that was no news either, the next look must not follow at once.
+            return Err(Unfinished);
         }
         (Action::ProveGone { namespace, name }, _) => read_workload(shared, uid, &namespace, &name).await?,
         _ => {}
@@ -77,7 +78,10 @@ pub(crate) async fn on_worker(
         (Action::ProveAbsent { worker, epoch }, Some(workload)) => {
             prove_absent(shared, client, uid, workload, &worker, epoch).await
         }
-        (Action::DeleteMirror { worker, mirror }, _) => delete_mirror(client, uid, &worker, &mirror).await,
+        (Action::ForwardEdit { worker, mirror, digest }, Some(workload)) => {
+            forward_edit(shared, client, workload, &worker, &mirror, digest).await
+        }
+        (Action::DeleteMirror { worker, mirror, pods }, _) => delete_mirror(client, uid, &worker, &mirror, pods).await,
         _ => Ok(()),
     }
 }
@@ -121,13 +125,7 @@ async fn create_mirror(
     let worker = &placement.worker;
     let job = match shared.index.take_fresh(uid) {
         Some(answer) => answer,
-        None => kubeio::call(
-            &shared.manager,
-            get_request(&paths::job(&workload.namespace, &workload.name))?,
-            WRITE_DEADLINE,
-        )
-        .await
-        .map_err(|error| log("read the Job to mirror", uid, &error))?,
+        None => read_raw(&shared.manager, &paths::job(&workload.namespace, &workload.name)).await?,
     };
     // It may have been deleted, re-created or placed anew since the plan was made.
     let current: Workload = decode(&job)?;
@@ -141,9 +139,7 @@ async fn create_mirror(
     match kubeio::create(client, &path, mirror.to_string().into_bytes(), WRITE_DEADLINE).await {
         Ok(answer) => {
             tracing::info!(job = name_of(workload), worker, "mirror created");
-            let mirror: Mirror = decode(&answer)?;
-            shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
-            Ok(())
+            learn_mirror(shared, worker, &answer)
         }
         // Ours of an earlier attempt, or somebody else's: a fresh read tells.
         Err(error) if error.is_already_exists() => {
@@ -192,14 +188,24 @@ async fn prove_absent(
 
 fn refuse(shared: &Arc<Shared>, uid: &str, worker: &str, why: String) {
     tracing::warn!(uid, worker, why, "the worker refuses the mirror");
-    let until = shared.clock.now().monotonic + REFUSAL_PAUSE;
-    shared.index.remember(uid, |memory| memory.refused = Some((why, until)));
+    let refusal = Refusal { why, at: shared.clock.now().monotonic };
+    shared.index.remember(uid, |memory| drop(memory.refusals.insert(worker.to_owned(), refusal)));
 }
 
-async fn delete_mirror(client: &Client, uid: &str, worker: &str, mirror: &MirrorRef) -> Result<(), Unfinished> {
+async fn delete_mirror(
+    client: &Client,
+    uid: &str,
+    worker: &str,
+    mirror: &MirrorRef,
+    pods: Pods,
+) -> Result<(), Unfinished> {
+    let policy = match pods {
+        Pods::Later => "Background",
+        Pods::First => "Foreground",
+    };
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions",
-        "propagationPolicy": "Background", "preconditions": {"uid": mirror.uid},
+        "propagationPolicy": policy, "preconditions": {"uid": mirror.uid},
     });
     let path = paths::job(&mirror.namespace, &mirror.name);
     match kubeio::delete(client, &path, options.to_string().into_bytes(), WRITE_DEADLINE).await {
@@ -213,8 +219,54 @@ async fn delete_mirror(client: &Client, uid: &str, worker: &str, mirror: &Mirror
     }
 }
 
-fn get_request(path: &str) -> Result<http::Request<kube::client::Body>, Unfinished> {
-    http::Request::get(path).body(kube::client::Body::empty()).map_err(|error| log("build a request", path, &error))
+/// Sends the user's last edit to the mirror. Both are read whole: the index keeps only fingerprints.
+async fn forward_edit(
+    shared: &Arc<Shared>,
+    client: &Client,
+    workload: &Workload,
+    worker: &str,
+    mirror: &MirrorRef,
+    digest: forward::Digest,
+) -> Result<(), Unfinished> {
+    let uid = &workload.uid;
+    let path = paths::job(&workload.namespace, &workload.name);
+    let job: Value = decode(&read_raw(&shared.manager, &path).await?)?;
+    let current: Value = decode(&read_raw(client, &path).await?)?;
+    let Record::Placed(at) = &workload.record else { return Ok(()) };
+    // Either may have been replaced by another object of the same name since the plan was made.
+    let is = |object: &Value, uid: &str| object.pointer("/metadata/uid").and_then(Value::as_str) == Some(uid);
+    if !is(&job, uid) || !is(&current, &mirror.uid) {
+        return Err(Unfinished);
+    }
+    let Some(edit) = forward::edit(&job, &current, at.carried) else {
+        return learn_mirror(shared, worker, &current.to_string().into_bytes());
+    };
+    match kubeio::patch(client, &path, Patch::Merge, edit.to_string().into_bytes(), WRITE_DEADLINE).await {
+        Ok(answer) => {
+            tracing::info!(job = name_of(workload), worker, "edit forwarded");
+            learn_mirror(shared, worker, &answer)
+        }
+        Err(error) if error.is_conflict() || error.is_not_found() => Err(Unfinished),
+        Err(CallError::Refused(refusal)) if refusal.code < 500 && refusal.code != 429 => {
+            tracing::warn!(job = name_of(workload), worker, why = refusal.message, "the worker refuses an edit");
+            shared.index.remember(uid, |memory| memory.edit_refused = Some((digest, refusal.message)));
+            Ok(())
+        }
+        Err(error) => Err(log("forward an edit", uid, &error)),
+    }
+}
+
+fn learn_mirror(shared: &Arc<Shared>, worker: &str, answer: &[u8]) -> Result<(), Unfinished> {
+    let mirror: Mirror = decode(answer)?;
+    shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
+    Ok(())
+}
+
+/// One object, whole, fresh from the store.
+async fn read_raw(client: &Client, path: &str) -> Result<Bytes, Unfinished> {
+    let request = http::Request::get(path).body(kube::client::Body::empty());
+    let request = request.map_err(|error| log("build a request", path, &error))?;
+    kubeio::call(client, request, WRITE_DEADLINE).await.map_err(|error| log("read", path, &error))
 }
 
 fn decode<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Unfinished> {

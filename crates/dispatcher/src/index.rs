@@ -191,10 +191,12 @@ impl Index {
     /// What is to be done for this workload, with the workload as the plan saw it.
     pub(crate) fn plan(&self, uid: &str, rules: Rules, now: Now) -> (Vec<Action>, Option<Workload>) {
         let mut state = self.lock();
-        let Some(known) = state.workloads.get(uid) else { return (Vec::new(), None) };
-        let actions = plan(known, Surroundings { workers: &state.workers, rules, now });
+        let State { workloads, workers, .. } = &mut *state;
+        let Some(known) = workloads.get_mut(uid) else { return (Vec::new(), None) };
+        known.notice(now);
+        let actions = plan(known, Surroundings { workers, rules, now });
         let workload = known.workload.clone();
-        if matches!(phase(known, &state.workers), Phase::Waiting) {
+        if matches!(phase(known, workers), Phase::Waiting | Phase::Moving { .. }) {
             state.wait(uid);
         } else {
             state.waiting.remove(uid);
@@ -249,7 +251,7 @@ impl State {
         let uid = Some(mirror.origin_uid.clone()).filter(|uid| !uid.is_empty())?;
         self.change(&uid, |known| {
             known.memory.absent = None;
-            known.memory.refused = None;
+            known.memory.refusals.remove(worker);
             known.mirrors.insert(worker.to_owned(), Sighting::Present(mirror));
         });
         Some(uid)

@@ -52,7 +52,9 @@ fn owner(action: &Action) -> Owner<'_> {
         | Action::WriteStatus { .. }
         | Action::Tell(_) => Owner::Manager,
         Action::CreateMirror(placement) => Owner::Worker(&placement.worker),
-        Action::ProveAbsent { worker, .. } | Action::DeleteMirror { worker, .. } => Owner::Worker(worker),
+        Action::ProveAbsent { worker, .. }
+        | Action::ForwardEdit { worker, .. }
+        | Action::DeleteMirror { worker, .. } => Owner::Worker(worker),
         Action::WakeAt(_) | Action::Alarm(_) => Owner::Nobody,
     }
 }

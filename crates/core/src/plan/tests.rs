@@ -5,12 +5,15 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{
     action::MirrorRef,
-    knowledge::{Memory, Sighting},
+    forward::Forwarded,
+    knowledge::{Memory, Refusal, Sighting},
     placement::Link,
+    time::{Now, QUARANTINE, STATUS_INTERVAL, WRITE_DEADLINE},
 };
 use job_api::Rules;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
+use std::time::Duration;
 
 const NOW: Now = Now { wall: Timestamp::constant(1_800_000_000, 0), monotonic: Duration::from_secs(1000) };
 
@@ -120,10 +123,20 @@ impl World {
 }
 
 fn delete_on(worker: &str) -> Action {
-    Action::DeleteMirror {
-        worker: worker.into(),
-        mirror: MirrorRef { namespace: "ml".into(), name: "train".into(), uid: "m1".into() },
-    }
+    Action::DeleteMirror { worker: worker.into(), mirror: the_mirror(), pods: Pods::Later }
+}
+
+fn delete_pods_first_on(worker: &str) -> Action {
+    Action::DeleteMirror { worker: worker.into(), mirror: the_mirror(), pods: Pods::First }
+}
+
+fn the_mirror() -> MirrorRef {
+    MirrorRef { namespace: "ml".into(), name: "train".into(), uid: "m1".into() }
+}
+
+/// Worker eu-1 said this, so long ago.
+fn refusal(why: &str, ago: Duration) -> BTreeMap<String, Refusal> {
+    BTreeMap::from([("eu-1".into(), Refusal { why: why.into(), at: NOW.monotonic.checked_sub(ago).unwrap() })])
 }
 
 fn prove_absent() -> Action {
@@ -207,15 +220,70 @@ fn after_a_restart_nothing_is_created_before_absence_is_proved_and_the_placement
 }
 
 #[test]
-fn a_refused_create_is_not_repeated_before_its_time() {
-    let until = NOW.monotonic + Duration::from_secs(5);
-    let memory =
-        Memory { acknowledged: Some((1, NOW.monotonic)), refused: Some(("quota".into(), until)), ..Memory::default() };
-    let plan = world().placed(&placement()).remembering(memory).plan();
+fn a_refusal_sends_the_workload_elsewhere_but_only_after_proof_of_absence() {
+    let refused = |absent| {
+        let acknowledged = Some((1, NOW.monotonic));
+        let memory =
+            Memory { acknowledged, absent, refusals: refusal("quota", Duration::from_secs(1)), ..Memory::default() };
+        world().placed(&placement()).remembering(memory).plan()
+    };
+    assert_eq!(refused(None), [prove_absent()], "a refused create does not prove that nothing runs");
+    assert_eq!(refused(Some(1)), [Action::RecordPlacement(placement().leaving(0, NOW.wall))]);
+}
+
+#[test]
+fn a_refusal_with_nowhere_else_to_go_is_told_and_asked_again_later() {
+    let asked = |ago| {
+        let acknowledged = Some((1, NOW.monotonic));
+        let memory = Memory { acknowledged, refusals: refusal("quota", ago), ..Memory::default() };
+        world().placed(&placement()).link("eu-2", AWAY).remembering(memory).plan()
+    };
+    let plan = asked(Duration::from_secs(5));
+    let again = NOW.monotonic + Duration::from_secs(10);
     assert!(
-        matches!(&plan[..], [Action::Tell(told), Action::WakeAt(at)] if told.message.contains("quota") && *at == until),
+        matches!(&plan[..], [Action::Tell(told), Action::WakeAt(at)] if told.message.contains("quota") && *at == again),
         "{plan:?}"
     );
+    assert_eq!(asked(Duration::from_secs(20)), [Action::CreateMirror(placement())]);
+}
+
+#[test]
+fn a_move_waits_for_the_quarantine_and_for_absence_before_it_goes_on() {
+    let intent = placement().leaving(2, NOW.wall);
+    let moving = |seen_ago: Duration, absent| {
+        let seen = NOW.monotonic.checked_sub(seen_ago).unwrap();
+        let refusals = refusal("quota", seen_ago);
+        let memory = Memory { intent_seen: Some((2, seen)), absent, refusals, ..Memory::default() };
+        world().placed(&intent).remembering(memory)
+    };
+    let second = Duration::from_secs(1);
+    let waiting = moving(second, Some(2)).plan();
+    assert_eq!(waiting, [Action::WakeAt(NOW.monotonic.checked_sub(second).unwrap() + QUARANTINE)]);
+    let unproved = moving(QUARANTINE, None);
+    assert_eq!(unproved.plan(), [Action::ProveAbsent { worker: "eu-1".into(), epoch: 2 }]);
+    let plan = moving(QUARANTINE, Some(2)).plan();
+    let [Action::RecordPlacement(next)] = plan.as_slice() else { panic!("{plan:?}") };
+    assert_eq!((next.worker.as_str(), next.epoch, next.moving, next.carried.failed), ("eu-2", 2, false, 2));
+    assert_eq!(moving(QUARANTINE, Some(2)).link("eu-1", AWAY).plan(), [], "an unreachable worker proves nothing");
+    let left_over = moving(QUARANTINE, None).mirror_on("eu-1", running()).plan();
+    assert_eq!(left_over, [delete_pods_first_on("eu-1")]);
+}
+
+#[test]
+fn an_edit_is_forwarded_once_and_a_refused_one_is_told() {
+    let edited = || world().placed(&placement()).job("/spec/parallelism", json!(5));
+    let with_mark = |forwarded| Mirror { forwarded, ..mirror(&json!({})) };
+    let digest = Forwarded::of(&edited().job).digest();
+    let forward = Action::ForwardEdit { worker: "eu-1".into(), mirror: the_mirror(), digest };
+    assert_eq!(edited().mirror_on("eu-1", with_mark(Some(1))).plan(), [forward]);
+    assert_eq!(edited().mirror_on("eu-1", with_mark(Some(digest))).plan(), []);
+    assert_eq!(edited().mirror_on("eu-1", with_mark(None)).plan(), [], "the mark was taken off: nothing is known");
+    let refused = Memory { edit_refused: Some((digest, "too many".into())), ..Memory::default() };
+    let plan = edited().mirror_on("eu-1", with_mark(Some(1))).remembering(refused).plan();
+    assert!(matches!(&plan[..], [Action::Tell(told)] if told.message.ends_with("edit: too many")), "{plan:?}");
+    let ended = Mirror { forwarded: Some(1), ..complete() };
+    let plan = edited().mirror_on("eu-1", ended).plan();
+    assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "nothing is forwarded after the end: {plan:?}");
 }
 
 #[test]
@@ -267,7 +335,7 @@ fn a_mirror_just_created_costs_no_write() {
 fn a_stale_mirror_is_deleted_and_a_newer_one_means_that_we_are_behind() {
     let second = || Placement::new("eu-2".into(), "id-2".into(), 2, NOW.wall);
     let plan = world().placed(&second()).mirror_on("eu-1", running()).plan();
-    assert_eq!(plan, [Action::ProveAbsent { worker: "eu-2".into(), epoch: 2 }, delete_on("eu-1")]);
+    assert_eq!(plan, [Action::ProveAbsent { worker: "eu-2".into(), epoch: 2 }, delete_pods_first_on("eu-1")]);
     let newer = Mirror { epoch: 3, ..running() };
     assert_eq!(world().placed(&second()).mirror_on("eu-2", newer).plan(), [Action::ReadAgain]);
 }

@@ -7,14 +7,14 @@ use serde_json::json;
 use super::{JobManifest, condition, is_complete, is_failed};
 use crate::fleet::{Fleet, Namespace, Place, ScenarioError};
 
-type Outcome = Result<(), ScenarioError>;
+pub(super) type Outcome = Result<(), ScenarioError>;
 
 /// The worker that the Job was placed on, by its label.
-fn worker_of(job: &Job) -> Option<String> {
+pub(super) fn worker_of(job: &Job) -> Option<String> {
     job.metadata.labels.as_ref()?.get(labels::WORKER).cloned()
 }
 
-async fn placed(namespace: &Namespace<'_>, name: &str) -> Result<(Job, Place), ScenarioError> {
+pub(super) async fn placed(namespace: &Namespace<'_>, name: &str) -> Result<(Job, Place), ScenarioError> {
     let job = namespace.manager().until(name, "placed", |job| worker_of(job).is_some()).await?;
     let worker = worker_of(&job).and_then(|worker| namespace.worker(&worker));
     let Some(worker) = worker else { panic!("Job {name} was placed on a worker that does not exist") };
@@ -197,5 +197,21 @@ pub async fn a_name_taken_on_the_worker_is_reported_and_left_alone(fleet: &Fleet
         condition(&job, conditions::PLACED).and_then(|condition| condition.message.clone()).unwrap_or_default();
     assert!(message.contains("is not ours"), "{message}");
     assert_eq!(worker.get("popular").await?.metadata.uid, theirs.metadata.uid);
+    Ok(())
+}
+
+/// A refusal is the one thing that moves a Job: never before the first worker is proved to have nothing of it.
+pub async fn a_job_that_one_worker_refuses_goes_to_another(fleet: &Fleet) -> Outcome {
+    let namespace = fleet.namespace("elsewhere").await?;
+    let mut names = fleet.workers.keys();
+    let (Some(first), Some(second)) = (names.next(), names.next()) else { panic!("a fleet with one worker") };
+    let Some(worker) = namespace.worker(first) else { panic!("worker {first} is missing") };
+    worker.create(JobManifest::new("popular").runs_for_ever().manifest()).await?;
+    // Both are allowed; whichever is asked first, only the second one can take it.
+    let both = format!("{first},{second}");
+    let manifest = JobManifest::delegated("popular").annotation(annotations::WORKERS, &both);
+    namespace.manager().create(manifest.manifest()).await?;
+    let job = namespace.manager().until("popular", "complete", is_complete).await?;
+    assert_eq!(worker_of(&job).as_ref(), Some(second));
     Ok(())
 }

@@ -6,9 +6,11 @@
 #![allow(clippy::panic, clippy::missing_panics_doc, reason = "scenarios are tests: they fail by panicking")]
 
 mod dispatch;
+mod edits;
 mod job;
 
 pub use dispatch::*;
+pub use edits::*;
 pub use job::{JobManifest, condition, is_complete, is_failed};
 
 /// Calls the macro `$test` with the name of every scenario.
@@ -25,5 +27,10 @@ macro_rules! for_each_scenario {
         $test!(a_job_goes_where_its_annotation_says);
         $test!(a_job_that_fits_nowhere_says_so);
         $test!(a_name_taken_on_the_worker_is_reported_and_left_alone);
+        $test!(a_job_that_one_worker_refuses_goes_to_another);
+        $test!(a_running_job_is_suspended_and_resumed_on_its_worker);
+        $test!(edits_of_a_running_job_reach_its_mirror);
+        $test!(what_the_worker_does_to_a_mirror_is_reported_not_fought);
+        $test!(an_edit_that_the_worker_refuses_is_told);
     };
 }

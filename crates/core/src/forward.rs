@@ -1,0 +1,212 @@
+//! Edits of the user's Job that must reach its mirror: each change once.
+//!
+//! What was last forwarded stands on the mirror. Only what differs from *that* is sent, never what differs from the
+//! mirror itself: when a worker's own Kueue suspends the mirror, that is reported, not fought.
+
+use std::collections::BTreeMap;
+
+use jobferry_api::annotations;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use crate::{ownership::is_users_own, record::Carried};
+
+/// The fields of a Job's spec that may change while it runs and that mean the same on a worker.
+pub const FIELDS: [&str; 7] = [
+    "activeDeadlineSeconds",
+    "backoffLimit",
+    "completions",
+    "maxFailedIndexes",
+    "parallelism",
+    "podReplacementPolicy",
+    "suspend",
+];
+
+/// What a user's Job says, as far as it is forwarded: values of spec fields, and a fingerprint of each own label and
+/// annotation.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Forwarded {
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    spec: BTreeMap<String, Value>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    labels: BTreeMap<String, String>,
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    annotations: BTreeMap<String, String>,
+}
+
+/// A fingerprint of a whole [`Forwarded`]: equal means that there is nothing to forward.
+pub type Digest = u64;
+
+impl Forwarded {
+    /// What this Job says now.
+    pub fn of(job: &Value) -> Self {
+        let text = |map: Option<&Value>| -> BTreeMap<String, String> {
+            let map = map.and_then(Value::as_object).into_iter().flatten();
+            map.map(|(key, value)| (key.clone(), value.as_str().unwrap_or_default().to_owned())).collect()
+        };
+        let spec = |field| job.get("spec").and_then(|spec| spec.get(field)).cloned().unwrap_or_default();
+        Self::from_parts(
+            FIELDS.into_iter().map(|field| (field, spec(field))),
+            &text(job.pointer("/metadata/labels")),
+            &text(job.pointer("/metadata/annotations")),
+        )
+    }
+
+    /// The same, from fields that were decoded already.
+    pub(crate) fn from_parts(
+        spec: impl IntoIterator<Item = (&'static str, Value)>,
+        labels: &BTreeMap<String, String>,
+        annotations: &BTreeMap<String, String>,
+    ) -> Self {
+        let fingerprints = |map: &BTreeMap<String, String>| {
+            let own = map.iter().filter(|(key, _)| is_users_own(key));
+            own.map(|(key, value)| (key.clone(), format!("{:x}", fingerprint(value)))).collect()
+        };
+        Self {
+            spec: spec
+                .into_iter()
+                .filter(|(_, value)| !value.is_null())
+                .map(|(field, value)| (field.to_owned(), value))
+                .collect(),
+            labels: fingerprints(labels),
+            annotations: fingerprints(annotations),
+        }
+    }
+
+    /// How it stands in the mirror's annotation.
+    pub fn annotation(&self) -> String {
+        // Maps of strings and JSON values always serialise.
+        serde_json::to_string(self).unwrap_or_default()
+    }
+
+    /// The fingerprint of the whole.
+    pub fn digest(&self) -> Digest {
+        digest(&self.annotation())
+    }
+}
+
+/// The fingerprint of what a mirror's annotation says.
+pub fn digest(annotation: &str) -> Digest {
+    fingerprint(annotation)
+}
+
+/// FNV-1a: stable over builds, unlike the standard library's hasher.
+fn fingerprint(text: &str) -> u64 {
+    text.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+}
+
+/// The patch (RFC 7386) that brings the mirror up to date with its user's Job, or `None` if nothing is to be forwarded.
+/// Both are raw JSON, read fresh; the patch carries the mirror's uid and resourceVersion.
+pub fn edit(job: &Value, mirror: &Value, carried: Carried) -> Option<Value> {
+    let now = Forwarded::of(job);
+    let annotation = mirror.pointer("/metadata/annotations")?.get(annotations::FORWARDED)?.as_str()?;
+    let before: Forwarded = serde_json::from_str(annotation).ok()?;
+    if now == before {
+        return None;
+    }
+    let mut spec = Map::new();
+    for field in FIELDS {
+        let value = now.spec.get(field);
+        if value != before.spec.get(field) {
+            spec.insert(field.into(), on_mirror(field, value.cloned().unwrap_or_default(), carried));
+        }
+    }
+    let labels = changes(&before.labels, &now.labels, job.pointer("/metadata/labels"));
+    let mut own_annotations = changes(&before.annotations, &now.annotations, job.pointer("/metadata/annotations"));
+    own_annotations.insert(annotations::FORWARDED.into(), now.annotation().into());
+    Some(json!({
+        "metadata": {
+            "uid": mirror.pointer("/metadata/uid"), "resourceVersion": mirror.pointer("/metadata/resourceVersion"),
+            "labels": labels, "annotations": own_annotations,
+        },
+        "spec": spec,
+    }))
+}
+
+/// A spec field's value on the mirror: pods that failed in earlier epochs count against the same limit.
+pub(crate) fn on_mirror(field: &str, value: Value, carried: Carried) -> Value {
+    match value.as_i64() {
+        Some(limit) if field == "backoffLimit" => (limit - i64::from(carried.failed)).max(0).into(),
+        _ => value,
+    }
+}
+
+/// New and changed keys with their values, removed ones with null.
+fn changes(
+    before: &BTreeMap<String, String>,
+    now: &BTreeMap<String, String>,
+    values: Option<&Value>,
+) -> Map<String, Value> {
+    let value = |key: &str| values.and_then(|values| values.get(key)).cloned().unwrap_or_default();
+    let changed = now.iter().filter(|(key, print)| before.get(*key) != Some(print)).map(|(key, _)| key);
+    let mut patch: Map<_, _> = changed.map(|key| (key.clone(), value(key))).collect();
+    patch.extend(before.keys().filter(|key| !now.contains_key(*key)).map(|key| (key.clone(), Value::Null)));
+    patch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn job() -> Value {
+        json!({
+            "metadata": {"labels": {"team": "ml", "job-name": "train"}, "annotations": {"note": "x"}},
+            "spec": {"parallelism": 2, "completions": 4, "suspend": false, "backoffLimit": 6},
+        })
+    }
+
+    fn mirror_of(job: &Value) -> Value {
+        json!({"metadata": {"uid": "m1", "resourceVersion": "7",
+                            "annotations": {annotations::FORWARDED: Forwarded::of(job).annotation()}}})
+    }
+
+    /// The parts of the patch that are the user's edit.
+    fn edited(change: impl FnOnce(&mut Value)) -> (Value, Value, Value) {
+        let (before, mut now) = (job(), job());
+        change(&mut now);
+        let patch = edit(&now, &mirror_of(&before), Carried::default()).expect("something to forward");
+        let mut annotations = patch["metadata"]["annotations"].clone();
+        let stamp = annotations.as_object_mut().unwrap().remove(annotations::FORWARDED).unwrap();
+        assert_eq!(stamp, Forwarded::of(&now).annotation(), "the edit is marked as forwarded in the same write");
+        assert_eq!((&patch["metadata"]["uid"], &patch["metadata"]["resourceVersion"]), (&json!("m1"), &json!("7")));
+        (patch["spec"].clone(), patch["metadata"]["labels"].clone(), annotations)
+    }
+
+    #[test]
+    fn only_what_the_user_changed_is_sent() {
+        assert_eq!(edit(&job(), &mirror_of(&job()), Carried::default()), None);
+        let change = edited(|job| job["spec"]["suspend"] = json!(true));
+        assert_eq!(change, (json!({"suspend": true}), json!({}), json!({})));
+        let change = edited(|job| job["spec"]["activeDeadlineSeconds"] = json!(60));
+        assert_eq!(change.0, json!({"activeDeadlineSeconds": 60}));
+        let change = edited(|job| drop(job["spec"].as_object_mut().unwrap().remove("parallelism")));
+        assert_eq!(change.0, json!({"parallelism": null}));
+    }
+
+    #[test]
+    fn labels_and_annotations_are_added_changed_and_removed() {
+        let (spec, labels, annotations) = edited(|job| {
+            job["metadata"]["labels"] = json!({"stage": "2", "controller-uid": "u"});
+            job["metadata"]["annotations"] = json!({"note": "y", "jobferry.dev/workers": "eu-1"});
+        });
+        assert_eq!((spec, labels), (json!({}), json!({"stage": "2", "team": null})));
+        assert_eq!(annotations, json!({"note": "y"}));
+    }
+
+    #[test]
+    fn the_back_off_limit_of_a_mirror_counts_what_failed_before() {
+        let mut now = job();
+        now["spec"]["backoffLimit"] = json!(3);
+        let patch = edit(&now, &mirror_of(&job()), Carried { failed: 2 }).unwrap();
+        assert_eq!(patch["spec"]["backoffLimit"], 1);
+    }
+
+    #[test]
+    fn fields_that_are_the_managers_own_are_not_forwarded() {
+        let mut now = job();
+        now["spec"]["ttlSecondsAfterFinished"] = json!(5);
+        now["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = json!("{}");
+        assert_eq!(edit(&now, &mirror_of(&job()), Carried::default()), None);
+    }
+}

@@ -1,0 +1,86 @@
+//! From a recorded placement to a mirror that exists.
+
+use jobferry_api as api;
+
+use super::Case;
+use crate::{
+    action::Action,
+    knowledge::Refusal,
+    project::fail,
+    record::Placement,
+    time::{QUARANTINE, REFUSAL_PAUSE, WRITE_DEADLINE},
+    workload::Mirror,
+};
+
+impl Case<'_> {
+    /// The record says that there should be a mirror, and none is to be seen.
+    pub(super) fn create(&self, at: &Placement, reachable: bool, last_seen: Option<&Mirror>) -> Vec<Action> {
+        // Its end was seen, even though it is gone now: that result is the workload's.
+        if let Some(mirror) = last_seen.filter(|mirror| mirror.is_finished()) {
+            return self.copy_status(at, mirror);
+        }
+        if !reachable {
+            return Vec::new();
+        }
+        let existed = at.mirror.is_some() || last_seen.is_some();
+        if let Some(refusal) = self.known.memory.refusals.get(&at.worker)
+            && !existed
+            && let Some(actions) = self.take_refusal(at, refusal)
+        {
+            return actions;
+        }
+        if self.may_create(at) && !existed {
+            return vec![Action::CreateMirror(at.clone())];
+        }
+        if !self.is_absent(at) {
+            return vec![Action::ProveAbsent { worker: at.worker.clone(), epoch: at.epoch }];
+        }
+        if existed {
+            // It may have finished unseen, so it must not run again by itself.
+            let message = format!("the mirror on worker {} was deleted before its end was seen", at.worker);
+            let reason = api::conditions::REASON_MIRROR_DELETED;
+            let failed = fail(&self.workload.status, reason, &message, self.around.now.wall);
+            let write = |status| Action::WriteStatus { status: Box::new(status), placement: None };
+            return failed.map(write).into_iter().collect();
+        }
+        // Nobody created it, and a create may only follow a fresh acknowledgement: record the same placement again. A
+        // create of an earlier dispatcher that is still under way would take the same name on the same worker, so only
+        // one can win.
+        let mut renewed = Placement::new(at.worker.clone(), at.identity.clone(), at.epoch, self.around.now.wall);
+        renewed.carried = at.carried;
+        vec![Action::RecordPlacement(renewed)]
+    }
+
+    /// ABSENT: proved for this epoch.
+    pub(super) fn is_absent(&self, at: &Placement) -> bool {
+        self.known.memory.absent == Some(at.epoch)
+    }
+
+    /// The create has a deadline of its own, and all of it must lie within the quarantine of its placement.
+    fn may_create(&self, at: &Placement) -> bool {
+        self.known.memory.acknowledged.is_some_and(|(epoch, acknowledged)| {
+            epoch == at.epoch && self.around.now.since(acknowledged) + WRITE_DEADLINE < QUARANTINE
+        })
+    }
+
+    /// The worker refused: go elsewhere if somebody else takes it, else wait and ask again. `None`: ask again now.
+    fn take_refusal(&self, at: &Placement, refusal: &Refusal) -> Option<Vec<Action>> {
+        let elsewhere = self.choose().is_ok_and(|decision| decision.chosen.is_some());
+        if elsewhere {
+            // A refused create never proves that an earlier one did not get through.
+            return Some(if self.is_absent(at) {
+                let failed = self.workload.status.failed.unwrap_or(0);
+                vec![Action::RecordPlacement(at.leaving(failed, self.around.now.wall))]
+            } else {
+                vec![Action::ProveAbsent { worker: at.worker.clone(), epoch: at.epoch }]
+            });
+        }
+        let ask_again = refusal.at + REFUSAL_PAUSE;
+        (ask_again > self.around.now.monotonic).then(|| {
+            let message = format!("worker {} refuses: {}", at.worker, refusal.why);
+            let mut actions = self.tell(false, api::conditions::REASON_REFUSED, message);
+            actions.push(Action::WakeAt(ask_again));
+            actions
+        })
+    }
+}

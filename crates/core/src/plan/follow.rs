@@ -1,0 +1,59 @@
+//! The mirror's status to the user, the user's edits to the mirror.
+
+use jobferry_api as api;
+
+use super::Case;
+use crate::{
+    action::{Action, Alarm},
+    project::project,
+    record::Placement,
+    time::STATUS_INTERVAL,
+    workload::Mirror,
+};
+
+impl Case<'_> {
+    /// The mirror is there: keep the user's workload live.
+    pub(super) fn follow(&self, at: &Placement, mirror: &Mirror) -> Vec<Action> {
+        if mirror.epoch != at.epoch {
+            return Vec::new();
+        }
+        let mut actions = self.copy_status(at, mirror);
+        actions.extend(self.forward_edit(at, mirror));
+        actions
+    }
+
+    pub(super) fn copy_status(&self, at: &Placement, mirror: &Mirror) -> Vec<Action> {
+        let (workload, now) = (self.workload, self.around.now);
+        let next = project(&workload.spec, &workload.status, &mirror.status, at.carried, self.around.rules, now.wall);
+        let status = match next {
+            Ok(None) => return Vec::new(),
+            Ok(Some(status)) => status,
+            Err(errors) => return vec![Action::Alarm(Alarm::IllegalStatus(errors))],
+        };
+        // Ends are urgent; progress is gathered.
+        if !mirror.is_finished()
+            && let Some(written) = self.known.memory.status_written
+            && now.since(written) < STATUS_INTERVAL
+        {
+            return vec![Action::WakeAt(written + STATUS_INTERVAL)];
+        }
+        let seen_first = at.mirror.as_ref() != Some(&mirror.uid);
+        let placement = seen_first.then(|| at.with_mirror(&mirror.uid));
+        vec![Action::WriteStatus { status: Box::new(status), placement }]
+    }
+
+    /// Each edit once. One that the worker refused is told to the user and not repeated.
+    fn forward_edit(&self, at: &Placement, mirror: &Mirror) -> Vec<Action> {
+        let digest = self.workload.forwardable;
+        if mirror.is_finished() || mirror.deleting || mirror.forwarded.is_none_or(|forwarded| forwarded == digest) {
+            return Vec::new();
+        }
+        match &self.known.memory.edit_refused {
+            Some((refused, why)) if *refused == digest => {
+                let message = format!("on worker {}, which refuses the last edit: {why}", at.worker);
+                self.tell(true, api::conditions::REASON_EDIT_REFUSED, message)
+            }
+            _ => vec![Action::ForwardEdit { worker: at.worker.clone(), mirror: mirror.into(), digest }],
+        }
+    }
+}

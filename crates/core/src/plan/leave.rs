@@ -1,0 +1,30 @@
+//! Off a worker that refused, without ever being in two places.
+
+use super::Case;
+use crate::{action::Action, knowledge::Sighting, record::Placement, time::QUARANTINE};
+
+impl Case<'_> {
+    /// The intent is written. What is left of older epochs is deleted (see `stale_mirrors`); when the worker has nothing
+    /// of it and no create can still be under way, the next worker is chosen.
+    pub(super) fn leave(&self, at: &Placement, reachable: bool) -> Vec<Action> {
+        let still_there = matches!(self.known.mirrors.get(&at.worker), Some(Sighting::Present(_)));
+        if still_there || !reachable {
+            return Vec::new();
+        }
+        let now = self.around.now;
+        // Whoever leads, and whenever it took over: the wait begins when it first saw the intent.
+        let seen = self.known.memory.intent_seen.filter(|(epoch, _)| *epoch == at.epoch);
+        let over = seen.map_or(now.monotonic, |(_, seen)| seen) + QUARANTINE;
+        if over > now.monotonic {
+            return vec![Action::WakeAt(over)];
+        }
+        if !self.is_absent(at) {
+            return vec![Action::ProveAbsent { worker: at.worker.clone(), epoch: at.epoch }];
+        }
+        self.place_as(|chosen| {
+            let mut placement = Placement::new(chosen.worker, chosen.identity, at.epoch, now.wall);
+            placement.carried = at.carried;
+            placement
+        })
+    }
+}

@@ -1,0 +1,109 @@
+//! What users do to a running Job reaches its mirror; what workers do to a mirror is shown to the user.
+
+use jobferry_api::conditions;
+use k8s_openapi::api::batch::v1::Job;
+use serde_json::json;
+
+use super::dispatch::{Outcome, placed};
+use super::{JobManifest, condition, is_complete};
+use crate::fleet::Fleet;
+
+fn active(count: i32) -> impl Fn(&Job) -> bool {
+    move |job| job.status.as_ref().and_then(|status| status.active).unwrap_or(0) == count
+}
+
+fn is_suspended(job: &Job) -> bool {
+    condition(job, "Suspended").is_some_and(|condition| condition.status == "True")
+}
+
+fn spec_suspend(job: &Job) -> Option<bool> {
+    job.spec.as_ref().and_then(|spec| spec.suspend)
+}
+
+/// Suspending stops the pods where they are.
+pub async fn a_running_job_is_suspended_and_resumed_on_its_worker(fleet: &Fleet) -> Outcome {
+    let namespace = fleet.namespace("pausing").await?;
+    let manager = namespace.manager();
+    manager.create(JobManifest::delegated("long").runs_for_ever().manifest()).await?;
+    manager.until("long", "active", active(1)).await?;
+    manager.change("long", &json!({"spec": {"suspend": true}})).await?;
+    let job = manager.until("long", "suspended, no pod left", |job| is_suspended(job) && active(0)(job)).await?;
+    let (_, worker) = placed(&namespace, "long").await?;
+    assert_eq!(spec_suspend(&worker.get("long").await?), Some(true));
+    let before = job.metadata.labels.clone();
+    manager.change("long", &json!({"spec": {"suspend": false}})).await?;
+    let job = manager.until("long", "active again", |job| !is_suspended(job) && active(1)(job)).await?;
+    assert_eq!(job.metadata.labels, before, "it stays on its worker");
+    Ok(())
+}
+
+/// Every field that may change, and labels.
+pub async fn edits_of_a_running_job_reach_its_mirror(fleet: &Fleet) -> Outcome {
+    let namespace = fleet.namespace("editing").await?;
+    let manager = namespace.manager();
+    let manifest = JobManifest::delegated("elastic")
+        .spec("completionMode", json!("Indexed"))
+        .spec("completions", json!(2))
+        .spec("parallelism", json!(2))
+        .runs_for_ever();
+    manager.create(manifest.manifest()).await?;
+    manager.until("elastic", "two pods", active(2)).await?;
+    let (_, worker) = placed(&namespace, "elastic").await?;
+    let edit = json!({
+        "metadata": {"labels": {"stage": "late"}, "annotations": {"note": "bigger"}},
+        "spec": {"completions": 3, "parallelism": 3, "backoffLimit": 2, "activeDeadlineSeconds": 90_000},
+    });
+    manager.change("elastic", &edit).await?;
+    manager.until("elastic", "three pods", active(3)).await?;
+    let mirror = worker.get("elastic").await?;
+    let spec = mirror.spec.unwrap_or_default();
+    assert_eq!((spec.completions, spec.parallelism), (Some(3), Some(3)));
+    assert_eq!((spec.backoff_limit, spec.active_deadline_seconds), (Some(2), Some(90_000)));
+    let label = mirror.metadata.labels.unwrap_or_default().get("stage").cloned();
+    assert_eq!(label.as_deref(), Some("late"));
+    Ok(())
+}
+
+/// A worker's own queueing system may hold a mirror back.
+pub async fn what_the_worker_does_to_a_mirror_is_reported_not_fought(fleet: &Fleet) -> Outcome {
+    let namespace = fleet.namespace("queueing").await?;
+    let manager = namespace.manager();
+    manager.create(JobManifest::delegated("queued").runs_for_ever().manifest()).await?;
+    manager.until("queued", "active", active(1)).await?;
+    let (_, worker) = placed(&namespace, "queued").await?;
+    worker.change("queued", &json!({"spec": {"suspend": true}})).await?;
+    let job = manager.until("queued", "shown as suspended", |job| is_suspended(job) && active(0)(job)).await?;
+    assert_eq!(spec_suspend(&job), Some(false), "the user's own wish is unchanged");
+    // An edit of something else leaves the worker's suspension alone.
+    manager.change("queued", &json!({"metadata": {"labels": {"touched": "yes"}}})).await?;
+    let touched = |job: &Job| job.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key("touched"));
+    let mirror = worker.until("queued", "label forwarded", touched).await?;
+    assert_eq!(spec_suspend(&mirror), Some(true));
+    Ok(())
+}
+
+/// An edit that is legal here may be illegal there.
+pub async fn an_edit_that_the_worker_refuses_is_told(fleet: &Fleet) -> Outcome {
+    let namespace = fleet.namespace("refusing").await?;
+    let manager = namespace.manager();
+    let manifest = JobManifest::delegated("steady")
+        .spec("completionMode", json!("Indexed"))
+        .spec("completions", json!(2))
+        .spec("parallelism", json!(1))
+        .runs_for_ever();
+    manager.create(manifest.manifest()).await?;
+    manager.until("steady", "active", active(1)).await?;
+    let (_, worker) = placed(&namespace, "steady").await?;
+    // Somebody scales the mirror; the user's later edit, legal on the manager, is not legal on top of that.
+    worker.change("steady", &json!({"spec": {"parallelism": 2}})).await?;
+    manager.change("steady", &json!({"spec": {"completions": 1}})).await?;
+    let told = |job: &Job| {
+        condition(job, conditions::PLACED).is_some_and(|c| c.reason.as_deref() == Some(conditions::REASON_EDIT_REFUSED))
+    };
+    let job = manager.until("steady", "told that the edit was refused", told).await?;
+    let message =
+        condition(&job, conditions::PLACED).and_then(|condition| condition.message.clone()).unwrap_or_default();
+    assert!(message.contains("completions"), "{message}");
+    assert!(!is_complete(&job));
+    Ok(())
+}
