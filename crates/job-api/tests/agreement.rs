@@ -2,7 +2,12 @@
 //!
 //! `cargo xtask record` makes the recordings anew. They hold random questions to kube-apiserver and its verdicts: kind
 //! and field of each error, or the object as it was stored.
-#![allow(clippy::unwrap_used, clippy::panic, clippy::print_stdout, reason = "a test fails by panicking, and prints figures")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails by panicking, and prints figures"
+)]
 
 mod support;
 
