@@ -25,6 +25,7 @@ import (
 type pkg struct {
 	short   string // "batch.v1"
 	types   map[string]ast.Expr
+	atomic  map[string]bool // structs that are owned as a whole
 	imports map[string]string
 }
 
@@ -33,6 +34,7 @@ var (
 	parsed  = map[string]*pkg{}
 	done    = map[string]bool{}
 	output  = map[string][]string{}
+	atomic  = map[string]bool{}
 )
 
 var roots = map[string][]string{
@@ -71,7 +73,7 @@ func load(path string) *pkg {
 		}
 	}
 	parts := strings.Split(path, "/")
-	p := &pkg{short: strings.Join(parts[len(parts)-2:], "."), types: map[string]ast.Expr{}, imports: map[string]string{}}
+	p := &pkg{short: strings.Join(parts[len(parts)-2:], "."), types: map[string]ast.Expr{}, atomic: map[string]bool{}, imports: map[string]string{}}
 	parsed[path] = p
 	files, err := parser.ParseDir(token.NewFileSet(), dir, func(f os.FileInfo) bool {
 		return !strings.HasSuffix(f.Name(), "_test.go")
@@ -94,6 +96,9 @@ func load(path string) *pkg {
 					for _, s := range g.Specs {
 						t := s.(*ast.TypeSpec)
 						p.types[t.Name.Name] = t.Type
+						if g.Doc != nil && strings.Contains(docText(g.Doc), "+structType=atomic") {
+							p.atomic[t.Name.Name] = true
+						}
 					}
 				}
 			}
@@ -141,11 +146,23 @@ func named(path, name string) string {
 		return spell(path, def)
 	}
 	full := p.short + "." + name
+	if p.atomic[name] {
+		atomic[full] = true
+	}
 	if !done[full] {
 		done[full] = true
 		output[full] = fields(path, def.(*ast.StructType))
 	}
 	return full
+}
+
+// docText is the comment with its directives, which Text() leaves out.
+func docText(group *ast.CommentGroup) string {
+	text := ""
+	for _, c := range group.List {
+		text += c.Text + "\n"
+	}
+	return text
 }
 
 func fields(path string, s *ast.StructType) []string {
@@ -242,7 +259,11 @@ func main() {
 		if name == "meta.v1.TypeMeta" {
 			continue
 		}
-		fmt.Println("type", name)
+		if atomic[name] {
+			fmt.Println("type", name, "atomic")
+		} else {
+			fmt.Println("type", name)
+		}
 		for _, line := range output[name] {
 			fmt.Println(" ", line)
 		}

@@ -143,6 +143,13 @@ impl ApiError {
         )
     }
 
+    /// Fields belong to other managers; server-side apply does not take them without force.
+    pub(crate) fn apply_conflict(message: String, causes: &[Cause]) -> Self {
+        let mut error = Self::new(409, "Conflict", message);
+        error.details = Some(json!({"causes": causes.iter().map(cause_json).collect::<Vec<_>>()}));
+        error
+    }
+
     pub(crate) fn expired(message: impl Into<String>) -> Self {
         Self::new(410, "Expired", message)
     }

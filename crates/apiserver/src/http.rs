@@ -6,7 +6,7 @@ mod query;
 mod respond;
 mod route;
 
-pub(crate) use body::{Decoded, decode, media_type, parse, parse_json, protobuf, settle};
+pub(crate) use body::{Decoded, decode, decode_configuration, media_type, parse, parse_json, protobuf, settle};
 pub(crate) use negotiate::{Form, IncludeObject, negotiate, wants_aggregated_discovery};
 pub(crate) use query::{FieldValidation, ListQuery, Query, VersionMatch, WriteOptions};
 pub(crate) use respond::Reply;

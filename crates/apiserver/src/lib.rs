@@ -22,6 +22,7 @@
 //! // `kube::Client::new(server.service(), "default")` is a client without sockets.
 //! ```
 
+mod apply;
 mod crd;
 mod definitions;
 mod discovery;

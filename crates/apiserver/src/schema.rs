@@ -13,7 +13,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub(crate) use builtin::built_in;
-pub(crate) use normalise::{normalise, seconds};
+pub(crate) use normalise::{normalise, normalise_part, seconds};
 
 use crate::crd::Rules;
 

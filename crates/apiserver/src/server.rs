@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
+use http::header::USER_AGENT;
 use http::request::Parts;
 use http::{Method, Request, Response};
 use http_body_util::{BodyExt, LengthLimitError, Limited};
@@ -72,6 +73,12 @@ pub(crate) struct Call {
     pub(crate) query: Query,
     pub(crate) parts: Parts,
     pub(crate) body: Bytes,
+}
+
+impl Call {
+    pub(crate) fn user_agent(&self) -> &str {
+        self.parts.headers.get(USER_AGENT).and_then(|value| value.to_str().ok()).unwrap_or("unknown")
+    }
 }
 
 impl ApiServer {

@@ -100,8 +100,8 @@ async fn child_that_writes_until_it_is_killed() {
         tokio::spawn(async move {
             for round in 0_u64.. {
                 let (name, value) = (format!("w{writer}-{}", round % 5), round.to_string());
-                let patch = Patch::Merge(json!({"data": {"value": value}}));
-                let answer = match maps.patch(&name, &PatchParams::default(), &patch).await {
+                let change = Patch::Merge(json!({"data": {"value": value}}));
+                let answer = match maps.patch(&name, &PatchParams::default(), &change).await {
                     Ok(answer) => answer,
                     Err(_) => maps.create(&PostParams::default(), &config(&name, &value)).await.unwrap(),
                 };

@@ -184,6 +184,19 @@ fn manifests_are_applied_and_differences_shown() {
 }
 
 #[test]
+fn server_side_apply_creates_changes_and_finds_conflicts() {
+    let Some(kubectl) = Kubectl::start() else { return };
+    kubectl.expect("apply --server-side -f job.yaml", "job.batch/hello serverside-applied");
+    kubectl.expect("apply --server-side -f job.yaml", "job.batch/hello serverside-applied");
+    kubectl.expect(r#"patch job hello --type=merge -p {"metadata":{"labels":{"app":"other"}}}"#, "patched");
+    kubectl.refuse("apply --server-side -f job.yaml", "conflict with \"kubectl-patch\"");
+    kubectl.expect("apply --server-side --force-conflicts -f job.yaml", "serverside-applied");
+    kubectl.expect("get job hello -o jsonpath={.metadata.labels.app}", "demo");
+    kubectl.expect("get job hello -o yaml --show-managed-fields", "manager: kubectl");
+    kubectl.expect("diff --server-side -f job.yaml", "");
+}
+
+#[test]
 fn typed_commands_that_speak_protobuf_are_understood() {
     let Some(kubectl) = Kubectl::start() else { return };
     kubectl.expect("create ns team", "namespace/team created");

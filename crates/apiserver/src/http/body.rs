@@ -10,7 +10,7 @@ use crate::crd::prune;
 use crate::error::ApiError;
 use crate::protobuf;
 use crate::registry::{Resource, api_version};
-use crate::schema::{Schema, Shape, normalise};
+use crate::schema::{Schema, Shape, normalise, normalise_part};
 
 /// What is told to clients that send something else.
 pub(crate) const ACCEPTED: &str = "application/json, application/yaml, application/vnd.kubernetes.protobuf";
@@ -85,6 +85,40 @@ pub(crate) fn settle(
         normalise(&resource.schema, &mut object).map(|pass| pass.unknown)
     };
     let unknown = unknown.map_err(|why| cannot_handle(resource, &why))?;
+    judge(resource, object, duplicates, &unknown, validation)
+}
+
+/// The configuration of a server-side apply: the right kind, known fields, nothing filled in.
+pub(crate) fn decode_configuration(
+    resource: &Resource,
+    bytes: &[u8],
+    validation: FieldValidation,
+) -> Result<Decoded, ApiError> {
+    // YAML is the notation of apply, and JSON is read as JSON so that duplicate keys are found.
+    let is_json = bytes.trim_ascii_start().starts_with(b"{");
+    let media = if is_json { "application/json" } else { "application/yaml" };
+    let (mut object, duplicates) = parse(media, bytes)?;
+    adopt_type(resource, &mut object)?;
+    if !object["metadata"]["managedFields"].is_null() {
+        return Err(ApiError::bad_request("metadata.managedFields must be nil"));
+    }
+    let unknown = if resource.is_custom() {
+        prune(&resource.schema, &mut object)
+    } else {
+        normalise_part(&resource.schema, &mut object).map(|pass| pass.unknown)
+    };
+    let unknown = unknown.map_err(|why| cannot_handle(resource, &why))?;
+    judge(resource, object, &duplicates, &unknown, validation)
+}
+
+/// Tells about unknown and duplicate fields as strictly as was asked for.
+fn judge(
+    resource: &Resource,
+    object: Value,
+    duplicates: &[String],
+    unknown: &[String],
+    validation: FieldValidation,
+) -> Result<Decoded, ApiError> {
     let mut complaints: Vec<String> = Vec::new();
     complaints.extend(duplicates.iter().map(|path| format!("duplicate field \"{path}\"")));
     complaints.extend(unknown.iter().map(|path| format!("unknown field \"{path}\"")));

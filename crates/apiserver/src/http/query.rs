@@ -7,6 +7,9 @@ use crate::error::{ApiError, Cause};
 use crate::registry::{Resource, Strategy};
 use crate::selector::{FieldSelector, LabelSelector};
 
+/// Names of field managers may not be longer.
+const MANAGER_LIMIT_BYTES: usize = 128;
+
 /// The decoded query string. The first value of a repeated key counts.
 #[derive(Debug, Default)]
 pub(crate) struct Query(HashMap<String, String>);
@@ -29,6 +32,10 @@ pub(crate) enum VersionMatch {
 pub(crate) struct WriteOptions {
     pub(crate) dry_run: bool,
     pub(crate) field_validation: FieldValidation,
+    /// Who is told to own what this write changes.
+    pub(crate) manager: String,
+    /// Take fields over from other owners.
+    pub(crate) force: bool,
 }
 
 /// What a list or a watch selects, and from which version.
@@ -50,7 +57,12 @@ pub(crate) struct ListQuery {
 impl WriteOptions {
     /// For writes of the server itself.
     pub(crate) fn internal() -> Self {
-        Self { dry_run: false, field_validation: FieldValidation::Ignore }
+        Self {
+            dry_run: false,
+            field_validation: FieldValidation::Ignore,
+            manager: "jobferry-apiserver".into(),
+            force: false,
+        }
     }
 }
 
@@ -87,7 +99,7 @@ impl Query {
     }
 
     /// `options` is what upstream calls the parameters of this verb: `CreateOptions`, ...
-    pub(crate) fn write_options(&self, options: &str) -> Result<WriteOptions, ApiError> {
+    pub(crate) fn write_options(&self, options: &str, user_agent: &str) -> Result<WriteOptions, ApiError> {
         let dry_run = match self.non_empty("dryRun") {
             None => false,
             Some("All") => true,
@@ -106,7 +118,23 @@ impl Query {
                 return Err(ApiError::invalid_options(options, &cause));
             }
         };
-        Ok(WriteOptions { dry_run, field_validation })
+        // A client that does not name its manager is known by the first word of its user agent.
+        let fallback = || user_agent.split('/').next().unwrap_or_default();
+        let manager = self.non_empty("fieldManager").unwrap_or_else(fallback).to_owned();
+        if manager.len() > MANAGER_LIMIT_BYTES {
+            let cause = Cause {
+                reason: "FieldValueTooLong".into(),
+                message: format!("Too long: may not be more than {MANAGER_LIMIT_BYTES} bytes"),
+                field: "fieldManager".into(),
+            };
+            return Err(ApiError::invalid_options(options, &cause));
+        }
+        Ok(WriteOptions { dry_run, field_validation, manager, force: self.flag("force").unwrap_or(false) })
+    }
+
+    /// Whether the client named its field manager; server-side apply insists on it.
+    pub(crate) fn names_manager(&self) -> bool {
+        self.non_empty("fieldManager").is_some()
     }
 
     pub(crate) fn list(&self, resource: &Resource) -> Result<ListQuery, ApiError> {

@@ -7,6 +7,9 @@ use super::{Field, ListKind, ListShape, ObjectShape, Presence, Scalar, Schema, S
 
 static TABLE: &str = include_str!("../../schema/kubernetes-1.35.schema");
 
+/// Behind the name of a type, or alone among its lines: it is owned as a whole.
+const ATOMIC: &str = "atomic";
+
 static TYPES: LazyLock<HashMap<&'static str, Arc<Schema>>> = LazyLock::new(|| {
     let mut reader = Reader { lines: declarations(TABLE), types: HashMap::new() };
     let names: Vec<&'static str> = reader.lines.keys().copied().collect();
@@ -25,9 +28,13 @@ fn declarations(table: &'static str) -> HashMap<&'static str, Vec<&'static str>>
     let mut all: HashMap<&str, Vec<&str>> = HashMap::new();
     let mut current = "";
     for line in table.lines() {
-        if let Some(name) = line.strip_prefix("type ") {
+        if let Some(declared) = line.strip_prefix("type ") {
+            let (name, flag) = declared.split_once(' ').unwrap_or((declared, ""));
             current = name;
-            all.entry(name).or_default();
+            let lines = all.entry(name).or_default();
+            if flag == ATOMIC {
+                lines.push(ATOMIC);
+            }
         } else {
             all.entry(current).or_default().push(line.trim());
         }
@@ -47,8 +54,9 @@ impl Reader {
             return Arc::clone(known);
         }
         let lines = self.lines.get(name).cloned().unwrap_or_default();
+        let atomic = lines.contains(&ATOMIC);
         let fields = lines.into_iter().filter_map(|line| self.field(line)).collect();
-        let object = ObjectShape { name: name.to_owned(), fields, preserve_unknown: false, atomic: false };
+        let object = ObjectShape { name: name.to_owned(), fields, preserve_unknown: false, atomic };
         let schema = Arc::new(Schema::of(Shape::Object(object)));
         self.types.insert(name, Arc::clone(&schema));
         schema

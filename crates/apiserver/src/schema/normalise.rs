@@ -16,15 +16,32 @@ pub(crate) struct Normalised {
 
 /// Brings `value` into the form that is stored and served. The error is Go's own wording of a type mismatch.
 pub(crate) fn normalise(schema: &Schema, value: &mut Value) -> Result<Normalised, String> {
-    let mut pass = Pass { unknown: Vec::new(), path: Vec::new() };
+    run(schema, value, Extent::Whole)
+}
+
+/// The same for an object that says only a part, as an applied configuration does: nothing is filled in, and what is
+/// zero was said on purpose.
+pub(crate) fn normalise_part(schema: &Schema, value: &mut Value) -> Result<Normalised, String> {
+    run(schema, value, Extent::Part)
+}
+
+fn run(schema: &Schema, value: &mut Value, extent: Extent) -> Result<Normalised, String> {
+    let mut pass = Pass { unknown: Vec::new(), path: Vec::new(), extent };
     pass.visit(schema, value, "")?;
     Ok(Normalised { unknown: pass.unknown })
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Extent {
+    Whole,
+    Part,
 }
 
 struct Pass {
     unknown: Vec<String>,
     /// Where we are: `spec`, `.template`, `[0]`; joined only when something has to be said about it.
     path: Vec<String>,
+    extent: Extent,
 }
 
 impl Pass {
@@ -98,7 +115,7 @@ impl Pass {
         owner: &str,
     ) -> Result<(), String> {
         if matches!(entries.get(name), None | Some(Value::Null)) {
-            if field.presence != Presence::Always {
+            if field.presence != Presence::Always || self.extent == Extent::Part {
                 entries.remove(name);
                 return Ok(());
             }
@@ -112,7 +129,7 @@ impl Pass {
         self.path.push(format!("{dot}{name}"));
         self.visit(&field.schema, value, owner)?;
         self.path.pop();
-        if field.presence == Presence::OmitZero && is_empty(value) {
+        if field.presence == Presence::OmitZero && self.extent == Extent::Whole && is_empty(value) {
             entries.remove(name);
         }
         Ok(())

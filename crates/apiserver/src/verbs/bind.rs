@@ -21,7 +21,7 @@ impl Inner {
             let cause = crate::error::Cause::required("target.name", "");
             return Err(ApiError::invalid(&call.resource, &call.key().name, &[cause]));
         }
-        let options = call.query.write_options("CreateOptions")?;
+        let options = call.query.write_options("CreateOptions", call.user_agent())?;
         loop {
             let stored = self.stored(call)?;
             let mut pod = stored.value();

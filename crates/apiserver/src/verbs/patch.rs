@@ -3,19 +3,24 @@
 use serde_json::Value;
 
 use super::update::{Origin, addressed};
-use crate::error::ApiError;
-use crate::http::{FieldValidation, Reply, WriteOptions, media_type, parse_json, settle};
+use crate::apply;
+use crate::error::{ApiError, Cause};
+use crate::http::{
+    Decoded, FieldValidation, Reply, WriteOptions, decode_configuration, media_type, parse_json, settle,
+};
 use crate::metadata;
 use crate::patch::{self, strategic};
 use crate::server::{Call, Inner};
 
 /// What is told to clients that send something else.
-const ACCEPTED: &str =
-    "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json";
+const ACCEPTED: &str = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml";
 
 impl Inner {
     pub(super) fn patch(&self, call: &Call) -> Result<Reply, ApiError> {
-        let options = call.query.write_options("PatchOptions")?;
+        let options = call.query.write_options("PatchOptions", call.user_agent())?;
+        if media_type(&call.parts.headers) == "application/apply-patch+yaml" {
+            return self.apply(call, &options);
+        }
         let change = Change::read(call)?;
         let warnings = std::cell::RefCell::new(Vec::new());
         let written = self.rewrite(call, &options, Origin::Patch, &|old| {
@@ -24,6 +29,39 @@ impl Inner {
             Ok(new)
         })?;
         self.written(call, &written).map(|reply| reply.with_warnings(warnings.take()))
+    }
+}
+
+impl Inner {
+    /// Server-side apply: creates the object, or merges the configuration into it.
+    fn apply(&self, call: &Call, options: &WriteOptions) -> Result<Reply, ApiError> {
+        if !call.query.names_manager() {
+            let cause = Cause::required("fieldManager", "is required for apply patch");
+            return Err(ApiError::invalid_options("PatchOptions", &cause));
+        }
+        let Decoded { object, mut warnings } =
+            decode_configuration(&call.resource, &call.body, options.field_validation)?;
+        let mut config = object;
+        if metadata::text(&config, "name").is_empty() {
+            metadata::set(&mut config, "name", call.key().name.into());
+        }
+        let config = addressed(call, config)?;
+        let is_new = self.store.get(&call.resource.table, &call.key()).is_none();
+        if is_new && call.subresource.is_none() {
+            let first = apply::create(&self.writer(call, options), config);
+            let whole = settle(&call.resource, first, &[], FieldValidation::Ignore)?.object;
+            let namespace = call.namespace.as_deref();
+            let written = self.create_object(&call.resource, namespace, whole, options, &mut warnings)?;
+            let reply = self.written(call, &written)?;
+            return Ok(reply.with_code(http::StatusCode::CREATED).with_warnings(warnings));
+        }
+        let version = metadata::text(&config, "resourceVersion").to_owned();
+        let written = self.rewrite(call, options, Origin::Apply, &|old| {
+            let mut new = apply::apply(&self.writer(call, options), old, &config, options.force)?;
+            metadata::set(&mut new, "resourceVersion", version.clone().into());
+            Ok(settle(&call.resource, new, &[], FieldValidation::Ignore)?.object)
+        })?;
+        self.written(call, &written).map(|reply| reply.with_warnings(warnings))
     }
 }
 

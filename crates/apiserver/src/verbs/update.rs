@@ -6,6 +6,7 @@ use serde_json::Value;
 
 use super::create::Written;
 use super::render::in_version;
+use crate::apply::{self, Writer};
 use crate::error::ApiError;
 use crate::http::{Decoded, Reply, WriteOptions, decode, media_type};
 use crate::metadata;
@@ -23,6 +24,7 @@ const ATTEMPTS: usize = 16;
 pub(super) enum Origin {
     Put,
     Patch,
+    Apply,
 }
 
 impl Part {
@@ -37,7 +39,7 @@ impl Part {
 
 impl Inner {
     pub(super) fn update(&self, call: &Call) -> Result<Reply, ApiError> {
-        let options = call.query.write_options("UpdateOptions")?;
+        let options = call.query.write_options("UpdateOptions", call.user_agent())?;
         let Decoded { object, mut warnings } =
             decode(&call.resource, media_type(&call.parts.headers), &call.body, options.field_validation)?;
         let object = addressed(call, object)?;
@@ -46,6 +48,16 @@ impl Inner {
         }
         let written = self.rewrite(call, &options, Origin::Put, &|_| Ok(object.clone()))?;
         self.written(call, &written).map(|reply| reply.with_warnings(warnings))
+    }
+
+    /// Who is writing, for the ownership of fields.
+    pub(super) fn writer<'a>(&self, call: &'a Call, options: &'a WriteOptions) -> Writer<'a> {
+        Writer {
+            resource: &call.resource,
+            part: Part::of(call.subresource),
+            manager: &options.manager,
+            now: self.now(),
+        }
     }
 
     /// A few kinds come into being by a PUT to a name that is free.
@@ -97,6 +109,9 @@ impl Inner {
             let locked = !metadata::text(&new, "resourceVersion").is_empty() && origin == Origin::Put;
             metadata::set(&mut new, "resourceVersion", stored.version.to_string().into());
             settle(resource, part, &mut new, &old)?;
+            if origin != Origin::Apply {
+                apply::track(&self.writer(call, options), &mut new, &old);
+            }
             if new == old {
                 return Ok(Written::Stored(stored));
             }

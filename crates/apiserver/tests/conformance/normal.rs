@@ -51,7 +51,10 @@ impl Memory {
     fn visit(&mut self, key: &str, value: &mut Value) {
         match value {
             Value::Object(entries) => {
-                entries.remove("managedFields");
+                // Ours tracks owners from the first apply on.
+                if !entries.get("managedFields").is_some_and(has_applier) {
+                    entries.remove("managedFields");
+                }
                 // Words are for people: of a refusal its code, reason and fields count, of a column its name.
                 if key == "columnDefinitions" {
                     entries.remove("description");
@@ -97,4 +100,8 @@ impl Memory {
 
 fn is_uid(word: &str) -> bool {
     word.len() == 36 && word.bytes().enumerate().all(|(at, c)| (c == b'-') == matches!(at, 8 | 13 | 18 | 23))
+}
+
+fn has_applier(managed_fields: &Value) -> bool {
+    managed_fields.as_array().into_iter().flatten().any(|entry| entry["operation"] == "Apply")
 }
