@@ -2,7 +2,7 @@
 
 use std::{io::IsTerminal as _, process::ExitCode, sync::Arc};
 
-use jobferry_dispatcher::{KubeconfigSecrets, Options};
+use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options};
 use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
@@ -20,6 +20,9 @@ pub(crate) struct Args {
     /// First create or update the CRDs and the namespace
     #[arg(long)]
     install: bool,
+    /// Work without leader election; for a single dispatcher only
+    #[arg(long)]
+    no_lease: bool,
     /// Log as JSON lines
     #[arg(long)]
     log_json: bool,
@@ -35,12 +38,19 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let shutdown = CancellationToken::new();
     tokio::spawn(stop_on_signal(shutdown.clone()));
     let options = Options {
-        connect: Arc::new(KubeconfigSecrets::new(manager.clone(), args.namespace)),
+        connect: Arc::new(KubeconfigSecrets::new(manager.clone(), &args.namespace)),
         wall_clock: Arc::new(wall_clock),
         seed: u64::from(std::process::id()),
+        lease: (!args.no_lease).then(|| Lease { namespace: args.namespace, identity: identity() }),
     };
     jobferry_dispatcher::run(manager, options, shutdown).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Unique to this process: in a pod the host name is the pod's.
+fn identity() -> String {
+    let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    format!("{}_{:016x}", host.trim(), crate::fleet::random_seed())
 }
 
 /// The one place where this program reads the wall clock.

@@ -21,6 +21,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{dispatcher::wall_clock, install, worker};
 use cluster::Cluster;
+pub(crate) use cluster::random_seed;
 
 /// How long the dispatcher may take to connect to a worker in the same process.
 const CONNECTED_WITHIN_SECONDS: u64 = 30;
@@ -52,12 +53,12 @@ impl Fleet {
                 .with_context(|| format!("cluster {name} does not start"))
         };
         let clock = jobferry_cluster::system_clock();
-        let mut jobs = JobOptions::standard(Arc::clone(&clock), cluster::random_seed());
+        let mut jobs = JobOptions::standard(Arc::clone(&clock), random_seed());
         jobs.managed_by.push(managed_by::LOCAL.into());
         let manager = start("manager", jobs).await?;
         let mut workers = Vec::new();
         for plan in plans {
-            workers.push(start(&plan.name, JobOptions::standard(Arc::clone(&clock), cluster::random_seed())).await?);
+            workers.push(start(&plan.name, JobOptions::standard(Arc::clone(&clock), random_seed())).await?);
         }
         let fleet = Self { manager, workers, tasks, stop };
         fleet.register(plans).await?;
@@ -124,7 +125,9 @@ impl Fleet {
         let options = Options {
             connect: Arc::new(KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE)),
             wall_clock: Arc::new(wall_clock),
-            seed: cluster::random_seed(),
+            seed: random_seed(),
+            // Nobody else can dispatch for clusters that live in this process.
+            lease: None,
         };
         let stop = self.stop.clone();
         self.tasks.spawn(async move {

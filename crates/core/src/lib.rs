@@ -15,11 +15,13 @@
 //! - [`knowledge`] -> [`phase`] -> [`plan`] -> [`action`]: from what is known of one workload to what is due.
 //! - [`patch`]: the bodies of our writes.
 //! - [`kubeconfig`]: what a worker's credentials may say.
+//! - [`lease`]: who leads.
 
 pub mod action;
 pub mod forward;
 pub mod knowledge;
 pub mod kubeconfig;
+pub mod lease;
 pub mod mirror;
 mod ownership;
 pub mod patch;

@@ -117,6 +117,9 @@ async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
     let (actions, workload) = shared.index.plan(uid, shared.rules, now);
     let mut failed = false;
     for action in actions {
+        if !shared.leadership.holds(&shared.clock) {
+            return;
+        }
         match owner(&action) {
             Owner::Manager => failed |= execute::on_manager(shared, uid, workload.as_ref(), action).await.is_err(),
             Owner::Worker(worker) => {
@@ -142,6 +145,9 @@ async fn worker_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, name: &str, clien
     let (actions, workload) = shared.index.plan(uid, shared.rules, shared.clock.now());
     let mut failed = false;
     for action in actions {
+        if !shared.leadership.holds(&shared.clock) {
+            return;
+        }
         if matches!(owner(&action), Owner::Worker(worker) if worker == name) {
             failed |= execute::on_worker(shared, client, uid, workload.as_ref(), action).await.is_err();
         }

@@ -12,6 +12,7 @@ mod connect;
 mod execute;
 mod index;
 mod lanes;
+mod leadership;
 mod link;
 mod paths;
 mod report;
@@ -30,8 +31,13 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use connect::{Connect, ConnectError, KubeconfigSecrets};
+pub use leadership::Lease;
 
-use crate::{index::Index, lanes::Lanes};
+use crate::{
+    index::Index,
+    lanes::Lanes,
+    leadership::{Candidate, Leadership},
+};
 
 /// One read that start-up depends on must be answered within this time.
 const READ_DEADLINE: Duration = Duration::from_secs(10);
@@ -45,6 +51,8 @@ pub struct Options {
     pub wall_clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// Decides the jitter of waits.
     pub seed: u64,
+    /// The lease to hold while working. `None`: work without one; safe, but two dispatchers then do everything twice.
+    pub lease: Option<Lease>,
 }
 
 /// Why a dispatcher could not start.
@@ -82,6 +90,7 @@ pub(crate) struct Shared {
     pub(crate) clock: Clock,
     pub(crate) index: Index,
     pub(crate) lanes: Lanes,
+    pub(crate) leadership: Leadership,
     pub(crate) options: Options,
     pub(crate) tasks: TaskTracker,
     pub(crate) shutdown: CancellationToken,
@@ -91,25 +100,40 @@ pub(crate) struct Shared {
 pub async fn run(manager: Client, options: Options, shutdown: CancellationToken) -> Result<(), StartError> {
     let (origin, rules) = ask_manager(&manager).await?;
     tracing::info!(%origin, "dispatcher starts");
-    let shared = Arc::new(Shared {
-        manager,
-        origin,
-        rules,
-        clock: Clock { wall: Arc::clone(&options.wall_clock), started: tokio::time::Instant::now() },
-        index: Index::default(),
-        lanes: Lanes::default(),
-        options,
-        tasks: TaskTracker::new(),
-        shutdown: shutdown.clone(),
-    });
+    let clock = Clock { wall: Arc::clone(&options.wall_clock), started: tokio::time::Instant::now() };
+    let work = |leadership: Leadership, term: CancellationToken| {
+        work(Shared {
+            manager: manager.clone(),
+            origin: origin.clone(),
+            rules,
+            clock: clock.clone(),
+            index: Index::default(),
+            lanes: Lanes::default(),
+            leadership,
+            options: options.clone(),
+            tasks: TaskTracker::new(),
+            shutdown: term,
+        })
+    };
+    match options.lease.clone() {
+        None => work(Leadership::default(), shutdown).await,
+        Some(lease) => {
+            leadership::lead(Candidate::new(manager.clone(), lease, clock.clone()), shutdown, work).await;
+        }
+    }
+    tracing::info!("dispatcher stopped");
+    Ok(())
+}
+
+/// One term of leadership: everything that is known is found out anew at its start.
+async fn work(shared: Shared) {
+    let shared = Arc::new(shared);
     lanes::start_manager_lane(&shared);
     spawn(&shared, workers::follow_workers(Arc::clone(&shared)));
     spawn(&shared, follow_workloads(Arc::clone(&shared)));
-    shutdown.cancelled().await;
+    shared.shutdown.cancelled().await;
     shared.tasks.close();
     shared.tasks.wait().await;
-    tracing::info!("dispatcher stopped");
-    Ok(())
 }
 
 /// Spawns a part of the dispatcher that ends with it.
