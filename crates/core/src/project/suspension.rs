@@ -1,0 +1,56 @@
+//! The condition `Suspended`, and `startTime`, which may move only with it.
+//!
+//! While the user's spec is not suspended, the API server lets `startTime` change in one write only: the one that turns
+//! `Suspended` from True to an explicit False (old servers: not even then). While it is suspended everything is free.
+
+use job_api::{
+    Rules, SpecView,
+    conditions::{self, SUSPENDED, find, is_finished, is_true, message, reason, whole_seconds},
+};
+use k8s_openapi::{
+    api::batch::v1::{JobCondition, JobStatus},
+    apimachinery::pkg::apis::meta::v1::Time,
+    jiff::Timestamp,
+};
+
+use super::{conditions_of, copy};
+
+/// Brings the condition up to date.
+pub(super) fn follow(list: &mut Vec<JobCondition>, spec: &SpecView, mirror: &JobStatus, now: Timestamp) {
+    let seen = conditions_of(mirror);
+    let finished = is_finished(seen);
+    if spec.suspended && !finished {
+        // The user's word counts at once, as it does for the built-in controller; the mirror follows.
+        if !is_true(list, SUSPENDED) {
+            copy(list, &conditions::new(SUSPENDED, true, reason::JOB_SUSPENDED, message::JOB_SUSPENDED, now), now);
+        }
+    } else if let Some(suspended) = find(seen, SUSPENDED) {
+        copy(list, suspended, now);
+    } else if is_true(list, SUSPENDED) && !spec.suspended && (finished || mirror.start_time.is_some()) {
+        // It waited here suspended, and started on a worker that never knew of the suspension.
+        copy(list, &conditions::new(SUSPENDED, false, reason::JOB_RESUMED, message::JOB_RESUMED, now), now);
+    }
+}
+
+/// The next `startTime`, when the conditions will be `next`.
+pub(super) fn start_time(
+    spec: &SpecView,
+    stored: &JobStatus,
+    mirror: &JobStatus,
+    next: &[JobCondition],
+    rules: Rules,
+) -> Option<Time> {
+    let seen = conditions_of(mirror);
+    let finished = is_finished(seen);
+    let kept = stored.start_time.clone();
+    // Workers older than 1.36 leave a suspended Job the startTime of the run that was stopped: it says nothing.
+    let stopped = !finished && is_true(seen, SUSPENDED);
+    let started = mirror.start_time.as_ref().filter(|_| !stopped).map(|time| Time(whole_seconds(time.0)));
+    if spec.suspended {
+        // A Job that looks started cannot be edited by the tools that queue it, and cannot start anew on an old server.
+        return if finished { started.or(kept) } else { None };
+    }
+    let resumes = is_true(conditions_of(stored), SUSPENDED)
+        && find(next, SUSPENDED).is_some_and(|condition| condition.status == conditions::FALSE);
+    if kept.is_none() || (resumes && rules.resume_moves_start_time) { started.or(kept) } else { kept }
+}

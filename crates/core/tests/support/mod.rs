@@ -1,0 +1,3 @@
+//! What several test targets share.
+
+pub(crate) mod server;

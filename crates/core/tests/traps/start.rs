@@ -1,0 +1,100 @@
+//! Traps around suspension and `startTime`.
+
+use serde_json::{Value, json};
+
+use crate::given::*;
+
+const AGAIN: &str = "2026-11-15T11:30:00Z";
+
+/// A mirror that was suspended and runs again.
+fn running_again() -> Value {
+    with(running(), json!({"startTime": AGAIN, "conditions": [resumed()]}))
+}
+
+/// A suspended mirror. Workers before 1.36 leave it the start of the run that was stopped.
+fn stopped() -> Value {
+    with(running(), json!({"active": 0, "ready": 0, "conditions": [suspended()]}))
+}
+
+/// `startTime`, and the status of the condition.
+fn start_and_suspended(status: &Value) -> Value {
+    json!([status["startTime"], condition(status, "Suspended")["status"]])
+}
+
+#[test]
+fn t14_a_new_start_is_taken_only_with_the_resumption_that_the_manager_can_see() {
+    let saw_suspension = || given().stored(stopped()).mirror(running_again());
+    assert_eq!(start_and_suspended(&saw_suspension().next()), json!([AGAIN, "False"]));
+
+    let missed_it = given().stored(running()).mirror(running_again());
+    assert_eq!(missed_it.a_plain_copy_breaks(), ["status.startTime"]);
+    assert_eq!(start_and_suspended(&missed_it.next()), json!([TEN, "False"]));
+
+    // These servers do not even accept it together with the resumption; their next patch release does.
+    for (minor, patch) in [(32, 9), (33, 5), (34, 1)] {
+        let old_server = saw_suspension().server(minor, patch);
+        assert_eq!(old_server.a_plain_copy_breaks(), ["status.startTime"], "1.{minor}.{patch}");
+        assert_eq!(start_and_suspended(&old_server.next()), json!([TEN, "False"]), "1.{minor}.{patch}");
+        let fixed_server = saw_suspension().server(minor, patch + 1);
+        assert_eq!(start_and_suspended(&fixed_server.next()), json!([AGAIN, "False"]));
+    }
+}
+
+#[test]
+fn t15_a_worker_that_suspends_the_mirror_by_itself_does_not_take_the_start_away() {
+    let given = given().stored(running()).mirror(json!({"conditions": [suspended()]}));
+    assert_eq!(given.a_plain_copy_breaks(), ["status.startTime"]);
+    let next = given.next();
+    assert_eq!(start_and_suspended(&next), json!([TEN, "True"]), "what others do to the mirror is reported");
+    assert_eq!(next["active"], json!(null));
+}
+
+#[test]
+fn t16_a_resumption_is_written_as_an_explicit_false_even_if_the_mirror_does_not_mention_it() {
+    let given = given().stored(stopped()).mirror(with(running(), json!({"startTime": AGAIN})));
+    assert_eq!(given.a_plain_copy_breaks(), ["status.startTime"]);
+    let next = given.next();
+    assert_eq!(start_and_suspended(&next), json!([AGAIN, "False"]));
+    assert_eq!(condition(&next, "Suspended")["reason"], "JobResumed");
+}
+
+#[test]
+fn t17_a_job_that_its_user_suspends_loses_its_start_while_that_is_free() {
+    let next = given().suspended().stored(running()).mirror(stopped()).next();
+    assert_eq!(start_and_suspended(&next), json!([null, "True"]));
+    // So that even a server that never moves a start shows the right one later: not the one of the run that was stopped.
+    let resumed = given().server(32, 0).stored(next);
+    let not_yet = resumed.mirror(stopped());
+    assert!(not_yet.writes_nothing());
+    assert_eq!(start_and_suspended(&not_yet.mirror(running_again()).next()), json!([AGAIN, "False"]));
+}
+
+#[test]
+fn t18_while_the_users_job_is_suspended_a_running_mirror_does_not_make_it_look_started() {
+    for (minor, patch) in [(32, 0), (36, 0), (36, 1), (36, 2), (37, 0)] {
+        let given = given().suspended().server(minor, patch).mirror(with(running(), json!({"terminating": 1})));
+        let next = given.next();
+        assert_eq!(start_and_suspended(&next), json!([null, "True"]), "1.{minor}.{patch}");
+        assert_eq!(pick(&next, ["active", "ready"]), json!([null, 0]));
+        assert_eq!(next["terminating"], 3, "as the built-in controller counts pods that it is about to stop");
+    }
+}
+
+#[test]
+fn t27_times_are_whole_seconds_so_that_nothing_differs_after_storage() {
+    let precise = with(running(), json!({"startTime": "2026-11-15T10:00:00.75Z"}));
+    assert_eq!(given().mirror(precise.clone()).next()["startTime"], TEN);
+    let again = given().stored(running()).mirror(precise);
+    assert_eq!(again.a_plain_copy_breaks(), ["status.startTime"]);
+    assert!(again.writes_nothing());
+    let ended = with(complete(), json!({"completionTime": "2026-11-15T11:00:00.999999Z"}));
+    assert_eq!(given().stored(running()).mirror(ended).next()["completionTime"], ELEVEN);
+}
+
+#[test]
+fn t45_the_start_is_the_workers_because_its_deadline_counts_from_there() {
+    assert_eq!(given().mirror(running()).next()["startTime"], TEN);
+    let ahead = "2026-11-15T12:30:00Z";
+    let next = given().mirror(with(complete(), json!({"startTime": ahead, "completionTime": ahead}))).next();
+    assert_eq!(pick(&next, ["startTime", "completionTime"]), json!([ahead, ahead]), "a true duration, by one clock");
+}
