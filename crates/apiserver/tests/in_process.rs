@@ -394,3 +394,73 @@ async fn config_round(api: &Api<ConfigMap>) {
     api.create(&PostParams::default(), &config("b", "red")).await.unwrap();
     api.delete("b", &DeleteParams::default()).await.unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn kubes_controller_and_reflector_work_unchanged() {
+    use kube::runtime::controller::{Action, Controller};
+    use kube::runtime::{reflector, watcher};
+    use std::sync::Arc;
+
+    let server = server();
+    let jobs: Api<Job> = Api::default_namespaced(client(&server));
+    let (reader, writer) = reflector::store();
+    let reflected = reflector::reflector(writer, watcher(jobs.clone(), watcher::Config::default()));
+    let reflecting = tokio::spawn(reflected.for_each(async |_| ()));
+    let reconciled = Arc::new(tokio::sync::Notify::new());
+    let context = (jobs.clone(), Arc::clone(&reconciled));
+    let controller = Controller::new(jobs.clone(), watcher::Config::default());
+    let running = controller.run(
+        async |job: Arc<Job>, context: Arc<(Api<Job>, Arc<tokio::sync::Notify>)>| {
+            let patch = Patch::Merge(json!({"metadata": {"labels": {"seen": "yes"}}}));
+            context.0.patch(&job.name_any(), &PatchParams::default(), &patch).await?;
+            context.1.notify_one();
+            Ok::<_, kube::Error>(Action::await_change())
+        },
+        |_, _, _| Action::await_change(),
+        Arc::new(context),
+    );
+    let controlling = tokio::spawn(running.for_each(async |_| ()));
+    jobs.create(&PostParams::default(), &job("train")).await.unwrap();
+    reconciled.notified().await;
+    reader.wait_until_ready().await.unwrap();
+    tokio::time::timeout(Duration::from_secs(60), async {
+        while !reader.state().iter().any(|job| job.labels().get("seen").is_some_and(|seen| seen == "yes")) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    })
+    .await
+    .unwrap();
+    controlling.abort();
+    reflecting.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn logs_come_from_whoever_keeps_them() {
+    use jobferry_apiserver::{LogRequest, LogStream, PodLogs};
+    use std::pin::Pin;
+    use std::sync::Arc;
+
+    struct Echo;
+    impl PodLogs for Echo {
+        fn open(&self, request: LogRequest) -> Pin<Box<dyn Future<Output = Result<LogStream, String>> + Send + '_>> {
+            let text = format!("{} of {}, {:?} lines\n", request.container, request.pod, request.tail_lines);
+            let stream: LogStream = Box::pin(futures::stream::iter([text.into()]));
+            Box::pin(async { Ok(stream) })
+        }
+    }
+
+    let server = server();
+    let pods: Api<Pod> = Api::default_namespaced(client(&server));
+    let pod: Pod = serde_json::from_value(
+        json!({"metadata": {"name": "p"}, "spec": {"containers": [{"name": "c", "image": "i"}]}}),
+    )
+    .unwrap();
+    pods.create(&PostParams::default(), &pod).await.unwrap();
+    let params = kube::api::LogParams { tail_lines: Some(3), ..kube::api::LogParams::default() };
+    assert_eq!(code(pods.logs("p", &params).await.unwrap_err()).0, 501, "nobody keeps logs yet");
+    server.set_pod_logs(Arc::new(Echo));
+    assert_eq!(pods.logs("p", &params).await.unwrap(), "c of p, Some(3) lines\n");
+    let other = kube::api::LogParams { container: Some("x".into()), ..kube::api::LogParams::default() };
+    assert_eq!(code(pods.logs("p", &other).await.unwrap_err()).0, 400);
+    assert_eq!(code(pods.logs("none", &params).await.unwrap_err()).0, 404);
+}
