@@ -1,23 +1,31 @@
 //! From a `Worker` to a client that reaches it.
 
-use std::time::Duration;
+use std::{collections::BTreeMap, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
-use futures::future::BoxFuture;
+use futures::{
+    StreamExt,
+    future::BoxFuture,
+    stream::{self, BoxStream},
+};
 use jobferry_api::{KUBECONFIG_KEY, Worker};
 use jobferry_core::kubeconfig::{self, Access, Credential};
-use jobferry_kubeio::{self as kubeio, CallError};
+use jobferry_kubeio::{self as kubeio, CallError, Collection, Event};
 use kube::{
     Client, Config,
     config::{AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext},
 };
 use serde::Deserialize;
-use std::collections::BTreeMap;
 
 /// How to reach workers. Production reads Secrets; simulations hand out in-process clients.
 pub trait Connect: Send + Sync {
     /// A client for this worker. It must not repeat requests by itself.
     fn connect<'a>(&'a self, worker: &'a Worker) -> BoxFuture<'a, Result<Client, ConnectError>>;
+
+    /// Names of Secrets whose content changed: workers that use them are connected anew.
+    fn changed_secrets(&self) -> BoxStream<'static, String> {
+        stream::pending().boxed()
+    }
 }
 
 /// Why a worker has no client.
@@ -82,6 +90,40 @@ impl Connect for KubeconfigSecrets {
     fn connect<'a>(&'a self, worker: &'a Worker) -> BoxFuture<'a, Result<Client, ConnectError>> {
         Box::pin(self.read(&worker.spec.kubeconfig_secret))
     }
+
+    fn changed_secrets(&self) -> BoxStream<'static, String> {
+        let path = format!("/api/v1/namespaces/{}/secrets", self.namespace);
+        let secrets = Collection::new(path, |secret: &SecretView| &secret.metadata.resource_version);
+        // What is there at the start has not changed: connections are about to be made from it.
+        let (mut versions, mut listed) = (BTreeMap::new(), false);
+        let changed = kubeio::watch(self.manager.clone(), secrets).map(move |event| {
+            let first = matches!(event, Event::Reset(_)) && !std::mem::replace(&mut listed, true);
+            let seen = match event {
+                Event::Reset(secrets) => secrets,
+                Event::Applied(secret) => vec![secret],
+                Event::Deleted(_) | Event::Interrupted(_) | Event::Resumed => Vec::new(),
+            };
+            let changed = seen.into_iter().filter_map(|SecretView { metadata }| {
+                let before = versions.insert(metadata.name.clone(), metadata.resource_version.clone());
+                (!first && before.as_ref() != Some(&metadata.resource_version)).then_some(metadata.name)
+            });
+            stream::iter(changed.collect::<Vec<_>>())
+        });
+        changed.flatten().boxed()
+    }
+}
+
+/// That a Secret changed, without its content: what is not in memory cannot leak.
+#[derive(Deserialize)]
+struct SecretView {
+    metadata: SecretMeta,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct SecretMeta {
+    name: String,
+    resource_version: String,
 }
 
 /// A client from a kubeconfig that is hostile until [`kubeconfig::read`] has let it pass.

@@ -1,8 +1,11 @@
-//! Follows the `Worker` objects: a connection for each, restarted when its credentials are named anew.
+//! Follows the `Worker` objects: a connection for each, made anew when its credentials change.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
 
-use futures::StreamExt;
+use futures::{StreamExt, stream};
 use jobferry_api::Worker;
 use jobferry_kubeio::{self as kubeio, Collection, Event};
 use tokio_util::sync::CancellationToken;
@@ -11,34 +14,52 @@ use crate::{Shared, link, paths, spawn};
 
 /// A connection that was started.
 struct Started {
-    uid: Option<String>,
-    secret: String,
+    worker: Worker,
     stop: CancellationToken,
+}
+
+/// What may change a connection.
+enum Change {
+    Worker(Box<Event<Worker>>),
+    Secret(String),
 }
 
 pub(crate) async fn follow_workers(shared: Arc<Shared>) {
     let workers = Collection::new(paths::WORKERS, version_of).seed(shared.options.seed);
-    let mut events = std::pin::pin!(kubeio::watch(shared.manager.clone(), workers));
+    let workers = kubeio::watch(shared.manager.clone(), workers).map(|event| Change::Worker(Box::new(event)));
+    let secrets = shared.options.connect.changed_secrets().map(Change::Secret);
+    let mut changes = std::pin::pin!(stream::select(workers, secrets));
     let mut started = BTreeMap::new();
-    while let Some(event) = events.next().await {
-        match event {
-            Event::Reset(workers) => {
-                let listed: Vec<_> = workers.iter().filter_map(|worker| worker.metadata.name.clone()).collect();
-                let gone: Vec<String> = started.keys().filter(|name| !listed.contains(name)).cloned().collect();
-                for name in gone {
-                    stop(&shared, &mut started, &name);
-                }
-                for worker in workers {
-                    apply(&shared, &mut started, worker);
+    while let Some(change) = changes.next().await {
+        match change {
+            Change::Worker(event) => follow_event(&shared, &mut started, *event),
+            Change::Secret(secret) => {
+                for running in started.values_mut().filter(|r| r.worker.spec.kubeconfig_secret == secret) {
+                    reconnect(&shared, running);
                 }
             }
-            Event::Applied(worker) => apply(&shared, &mut started, worker),
-            Event::Deleted(worker) => stop(&shared, &mut started, &worker.metadata.name.unwrap_or_default()),
-            Event::Interrupted(error) => {
-                tracing::warn!(%error, "Workers cannot be watched; are the CRDs installed? Trying again");
-            }
-            Event::Resumed => {}
         }
+    }
+}
+
+fn follow_event(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, event: Event<Worker>) {
+    match event {
+        Event::Reset(workers) => {
+            let listed: Vec<_> = workers.iter().filter_map(|worker| worker.metadata.name.clone()).collect();
+            let gone: Vec<String> = started.keys().filter(|name| !listed.contains(name)).cloned().collect();
+            for name in gone {
+                stop(shared, started, &name);
+            }
+            for worker in workers {
+                apply(shared, started, worker);
+            }
+        }
+        Event::Applied(worker) => apply(shared, started, worker),
+        Event::Deleted(worker) => stop(shared, started, &worker.metadata.name.unwrap_or_default()),
+        Event::Interrupted(error) => {
+            tracing::warn!(%error, "Workers cannot be watched; are the CRDs installed? Trying again");
+        }
+        Event::Resumed => {}
     }
 }
 
@@ -48,8 +69,7 @@ fn version_of(worker: &Worker) -> &str {
 
 fn apply(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, worker: Worker) {
     let Some(name) = worker.metadata.name.clone() else { return };
-    let (uid, secret) = (worker.metadata.uid.clone(), worker.spec.kubeconfig_secret.clone());
-    if started.get(&name).is_some_and(|running| running.uid != uid || running.secret != secret) {
+    if started.get(&name).is_some_and(|running| running.worker.metadata.uid != worker.metadata.uid) {
         stop(shared, started, &name);
     }
     let touched = shared.index.change_worker(&name, |view| {
@@ -57,11 +77,33 @@ fn apply(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, worker: 
         view.cordoned = worker.spec.cordoned;
     });
     shared.lanes.plan_all(touched);
-    started.entry(name).or_insert_with(|| {
-        let stop = shared.shutdown.child_token();
-        spawn(shared, link::keep_connected(Arc::clone(shared), worker, stop.clone()));
-        Started { uid, secret, stop }
-    });
+    match started.entry(name) {
+        Entry::Vacant(entry) => {
+            let stop = connect(shared, &worker);
+            entry.insert(Started { worker, stop });
+        }
+        Entry::Occupied(entry) => {
+            let running = entry.into_mut();
+            let moved = running.worker.spec.kubeconfig_secret != worker.spec.kubeconfig_secret;
+            running.worker = worker;
+            if moved {
+                reconnect(shared, running);
+            }
+        }
+    }
+}
+
+fn connect(shared: &Arc<Shared>, worker: &Worker) -> CancellationToken {
+    let stop = shared.shutdown.child_token();
+    spawn(shared, link::keep_connected(Arc::clone(shared), worker.clone(), stop.clone()));
+    stop
+}
+
+/// Connects by other credentials. What is known of the worker's mirrors stays: running work is not touched.
+fn reconnect(shared: &Arc<Shared>, running: &mut Started) {
+    tracing::info!(worker = running.worker.metadata.name, "credentials changed; connecting anew");
+    running.stop.cancel();
+    running.stop = connect(shared, &running.worker);
 }
 
 fn stop(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, name: &str) {
