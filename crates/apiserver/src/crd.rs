@@ -1,5 +1,10 @@
 //! Custom resources: from a CustomResourceDefinition to served resources, and the rules of their objects.
 
+#[cfg(feature = "cel")]
+mod expression;
+#[cfg(not(feature = "cel"))]
+#[path = "crd/no_expression.rs"]
+mod expression;
 mod prune;
 mod structural;
 mod validate;
@@ -8,13 +13,13 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use expression::Expressions;
 pub(crate) use prune::{default, prune};
-pub(crate) use structural::{Rules, check_schema};
+pub(crate) use structural::{Rules, SchemaError};
 
 use crate::error::Cause;
 use crate::metadata;
 use crate::registry::{Resource, Strategy, Subresource};
-use crate::schema::Schema;
 use crate::strategy::{Part, keep};
 
 /// What a definition says about a resource beyond what built-in ones have.
@@ -22,6 +27,7 @@ use crate::strategy::{Part, keep};
 pub(crate) struct Custom {
     pub(crate) list_kind: String,
     pub(crate) columns: Vec<PrinterColumn>,
+    expressions: Expressions,
 }
 
 /// An entry of `additionalPrinterColumns`.
@@ -72,6 +78,7 @@ fn resource(definition: &Value, version: &Value) -> Option<Resource> {
         custom: Some(Custom {
             list_kind: text(&names["listKind"]).unwrap_or_default(),
             columns: columns(&version["additionalPrinterColumns"]),
+            expressions: Expressions::compile(&version["schema"]["openAPIV3Schema"]).ok()?,
         }),
     })
 }
@@ -92,7 +99,7 @@ fn columns(list: &Value) -> Vec<PrinterColumn> {
 /// A new object: defaults and schema.
 pub(crate) fn create(resource: &Resource, object: &mut Value) -> Vec<Cause> {
     default(&resource.schema, object);
-    judge(&resource.schema, object, None)
+    judge(resource, object, None)
 }
 
 /// A new state of an object.
@@ -101,13 +108,40 @@ pub(crate) fn update(resource: &Resource, part: Part, new: &mut Value, old: &Val
     if part == Part::Main && without_metadata_and_status(resource, new) != without_metadata_and_status(resource, old) {
         metadata::bump_generation(new);
     }
-    judge(&resource.schema, new, Some(old))
+    judge(resource, new, Some(old))
 }
 
-fn judge(schema: &Schema, object: &Value, _old: Option<&Value>) -> Vec<Cause> {
+fn judge(resource: &Resource, object: &Value, old: Option<&Value>) -> Vec<Cause> {
     let mut causes = Vec::new();
-    validate::validate(schema, object, "", &mut causes);
+    validate::validate(&resource.schema, object, "", &mut causes);
+    // Rules may take for granted what the schema says.
+    if let (true, Some(custom)) = (causes.is_empty(), &resource.custom) {
+        custom.expressions.check(object, old, &mut causes);
+    }
     causes
+}
+
+/// What is told about a definition whose rules this build does not evaluate.
+pub(crate) fn warning(definition: &Value) -> Option<String> {
+    let versions = definition["spec"]["versions"].as_array().into_iter().flatten();
+    let has_rules = versions.map(|version| &version["schema"]).any(has_rules);
+    (has_rules && !expression::EVALUATED).then(|| {
+        "x-kubernetes-validations are stored, but this server was built without CEL and does not evaluate them".into()
+    })
+}
+
+fn has_rules(schema: &Value) -> bool {
+    match schema {
+        Value::Object(entries) => entries.contains_key("x-kubernetes-validations") || entries.values().any(has_rules),
+        Value::Array(items) => items.iter().any(has_rules),
+        _ => false,
+    }
+}
+
+/// Whether resources can be served with this schema.
+pub(crate) fn check_schema(schema: &Value) -> Result<(), SchemaError> {
+    structural::root(schema)?;
+    Expressions::compile(schema).map(drop)
 }
 
 /// Status updates change nothing but the status; others do not touch it where it is a subresource.

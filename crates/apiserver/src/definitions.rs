@@ -1,4 +1,4 @@
-//! What follows from a written CustomResourceDefinition: resources appear, change and disappear.
+//! What follows from a write: a CustomResourceDefinition makes resources appear, change and disappear.
 
 use crate::crd;
 use crate::registry::{Resource, Strategy};
@@ -29,10 +29,21 @@ impl Inner {
         }
     }
 
+    /// Offers exactly what the stored definitions say.
+    pub(crate) fn redefine(&self) {
+        self.registry.clear();
+        let stored = self.store.list(DEFINITIONS, None, None).map(|listing| listing.objects).unwrap_or_default();
+        for definition in stored {
+            self.registry.define(&definition.key.name, crd::resources(&definition.value()));
+        }
+    }
+
     /// Called after every write to `resource`.
     pub(crate) fn after_write(&self, resource: &Resource, key: &Key) {
-        if resource.strategy != Strategy::Definition {
-            return;
+        match resource.strategy {
+            Strategy::Definition => {}
+            _ if resource.table == "events" => return self.expire_events(resource, key),
+            _ => return,
         }
         match self.store.get(&resource.table, key) {
             Some(stored) => self.registry.define(&key.name, crd::resources(&stored.value())),

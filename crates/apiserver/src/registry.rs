@@ -134,9 +134,11 @@ impl Registry {
     }
 
     pub(crate) fn find(&self, group: &str, version: &str, plural: &str) -> Option<Arc<Resource>> {
-        self.all()
-            .into_iter()
-            .find(|resource| resource.plural == plural && resource.group == group && resource.version == version)
+        let is_it = |resource: &&Arc<Resource>| {
+            resource.plural == plural && resource.group == group && resource.version == version
+        };
+        let custom = self.custom.read().unwrap_or_else(PoisonError::into_inner);
+        self.built_in.iter().chain(custom.values().flatten()).find(is_it).cloned()
     }
 
     /// Every served resource, built-in first, then custom by definition name.
@@ -153,6 +155,11 @@ impl Registry {
         } else {
             custom.insert(name.to_owned(), resources);
         }
+    }
+
+    /// Withdraws all custom resources.
+    pub(crate) fn clear(&self) {
+        self.custom.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
     pub(crate) fn serves_group(&self, group: &str) -> bool {

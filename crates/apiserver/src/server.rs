@@ -15,6 +15,7 @@ use http_body_util::{BodyExt, LengthLimitError, Limited};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::error::ApiError;
+use crate::expiry::Expiry;
 use crate::http::{Query, Reply, ResourcePath, ResponseBody, Target, route};
 use crate::identity::Identities;
 use crate::logs::PodLogs;
@@ -54,6 +55,10 @@ impl Options {
 #[derive(Clone)]
 pub struct ApiServer(Arc<Inner>);
 
+/// A state of a cluster: see [`ApiServer::snapshot`].
+#[derive(Debug, Clone)]
+pub struct Snapshot(crate::store::Snapshot);
+
 /// What handlers work with.
 pub(crate) struct Inner {
     pub(crate) registry: Registry,
@@ -61,6 +66,7 @@ pub(crate) struct Inner {
     pub(crate) identities: Identities,
     pub(crate) logs: std::sync::RwLock<Option<Arc<dyn PodLogs>>>,
     pub(crate) requests: metrics::Requests,
+    pub(crate) expiry: Expiry,
     clock: Clock,
 }
 
@@ -123,6 +129,22 @@ impl ApiServer {
         self.0.store.version()
     }
 
+    /// The state of the whole cluster as it is now, to turn back to.
+    pub fn snapshot(&self) -> Snapshot {
+        Snapshot(self.0.store.snapshot())
+    }
+
+    /// Turns the cluster back, as if a backup of it had been restored: later objects are gone, the resourceVersion is
+    /// the old one, all watches end. Identities given out afterwards are new ones. `false`: this cluster is durable
+    /// and cannot be turned back.
+    pub fn turn_back(&self, snapshot: &Snapshot) -> bool {
+        let done = self.0.store.turn_back(&snapshot.0).is_ok();
+        if done {
+            self.0.redefine();
+        }
+        done
+    }
+
     async fn answer<B>(self, request: Request<B>) -> Response<ResponseBody>
     where
         B: http_body::Body + Send,
@@ -160,6 +182,7 @@ impl Inner {
             identities: Identities::seeded(options.seed),
             logs: std::sync::RwLock::new(None),
             requests: metrics::Requests::default(),
+            expiry: Expiry::default(),
             clock: options.clock,
         }
     }

@@ -9,6 +9,7 @@
 //! Objects are kept as the bytes that every reader gets, beside the little that selectors look at: parsed JSON costs
 //! about eight times the memory.
 
+mod bell;
 mod history;
 mod journal;
 
@@ -20,6 +21,8 @@ use bytes::Bytes;
 use serde_json::Value;
 use tokio::sync::watch;
 
+use bell::Bell;
+pub(crate) use bell::Listener;
 use history::History;
 pub(crate) use history::{Change, ChangeKind, Changes};
 use journal::Entry;
@@ -76,6 +79,13 @@ pub(crate) struct Listing {
     pub(crate) version: u64,
 }
 
+/// A state of the whole store. Objects are shared with it, not copied.
+#[derive(Debug, Clone)]
+pub(crate) struct Snapshot {
+    version: u64,
+    tables: HashMap<String, BTreeMap<Key, Arc<Stored>>>,
+}
+
 pub(crate) struct Store {
     state: Mutex<State>,
     progress: watch::Sender<Progress>,
@@ -108,7 +118,7 @@ struct Table {
     objects: BTreeMap<Key, Arc<Stored>>,
     history: History,
     /// Carries the visible version whenever this table has something new; dropped with the table.
-    wake: watch::Sender<u64>,
+    wake: Bell,
 }
 
 impl Store {
@@ -152,7 +162,7 @@ impl Store {
         let state = self.lock();
         let before = self.progress.send_replace(Progress { visible: version, failed: false }).visible;
         for table in state.tables.values().filter(|table| table.history.last_version() > before) {
-            table.wake.send_replace(version);
+            table.wake.ring(version);
         }
     }
 
@@ -206,6 +216,28 @@ impl Store {
         }
     }
 
+    /// Everything as it is now.
+    pub(crate) fn snapshot(&self) -> Snapshot {
+        let state = self.lock();
+        let tables = state.tables.iter().map(|(name, table)| (name.clone(), table.objects.clone())).collect();
+        Snapshot { version: state.version, tables }
+    }
+
+    /// Goes back to an earlier state, version included, as a cluster does whose backup was played back. What happened
+    /// since is forgotten and all watches end. Only a store in memory can do that.
+    pub(crate) fn turn_back(&self, snapshot: &Snapshot) -> Result<(), NotDurable> {
+        if self.journal.is_some() {
+            return Err(NotDurable);
+        }
+        let mut state = self.lock();
+        *state = State { version: snapshot.version, origin: snapshot.version, tables: HashMap::new() };
+        for (name, objects) in &snapshot.tables {
+            state.table(name, self.history_length).objects.clone_from(objects);
+        }
+        self.progress.send_replace(Progress { visible: snapshot.version, failed: false });
+        Ok(())
+    }
+
     /// Adds an object that must not exist yet.
     pub(crate) fn create(&self, table: &str, draft: Draft) -> Result<Arc<Stored>, Lost> {
         self.commit(table, draft, None, ChangeKind::Created)
@@ -240,7 +272,7 @@ impl Store {
         table.history.push(change);
         match &self.journal {
             None => {
-                table.wake.send_replace(version);
+                table.wake.ring(version);
                 self.progress.send_replace(Progress { visible: version, failed: false });
             }
             // A journal that is gone has failed, and whoever waits for this version is told so.
@@ -261,8 +293,8 @@ impl Store {
     }
 
     /// Tells when a table has something new; the sender goes away when the table is dropped.
-    pub(crate) fn subscribe(&self, table: &str) -> watch::Receiver<u64> {
-        self.lock().table(table, self.history_length).wake.subscribe()
+    pub(crate) fn subscribe(&self, table: &str) -> Listener {
+        self.lock().table(table, self.history_length).wake.listen()
     }
 
     /// Forgets a table and ends its watches. Its objects must have been deleted before.
@@ -282,7 +314,7 @@ impl State {
         self.tables.entry(name.to_owned()).or_insert_with(|| Table {
             objects: BTreeMap::new(),
             history: History::new(history_length, origin),
-            wake: watch::Sender::new(version),
+            wake: Bell::new(version),
         })
     }
 }

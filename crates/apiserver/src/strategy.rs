@@ -41,7 +41,10 @@ pub(crate) fn create(resource: &Resource, object: &mut Value, warnings: &mut Vec
             config::default_secret(object);
             causes.extend(config::validate(object, &["data"]));
         }
-        Strategy::Definition => causes.extend(definition::create(object)),
+        Strategy::Definition => {
+            causes.extend(definition::create(object));
+            warnings.extend(crate::crd::warning(object));
+        }
         Strategy::Custom => {
             metadata::set(object, "generation", 1.into());
             causes.extend(crate::crd::create(resource, object));

@@ -464,3 +464,74 @@ async fn logs_come_from_whoever_keeps_them() {
     assert_eq!(code(pods.logs("p", &other).await.unwrap_err()).0, 400);
     assert_eq!(code(pods.logs("none", &params).await.unwrap_err()).0, 404);
 }
+
+#[tokio::test(start_paused = true)]
+async fn whether_cel_rules_are_evaluated_is_no_secret() {
+    let server = server();
+    let definition = json!({"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "boats.example.com"}, "spec": {"group": "example.com", "scope": "Cluster",
+        "names": {"plural": "boats", "kind": "Boat"}, "versions": [{"name": "v1", "served": true, "storage": true,
+        "schema": {"openAPIV3Schema": {"type": "object", "x-kubernetes-validations": [{"rule": "self.spec.crew > 0"}],
+        "properties": {"spec": {"type": "object", "properties": {"crew": {"type": "integer"}}}}}}}]}});
+    let boat = json!({"apiVersion": "example.com/v1", "kind": "Boat", "metadata": {"name": "a"}, "spec": {"crew": 0}});
+    let post = |path: &str, body: &Value| http::Request::post(path).body(body.to_string().into_bytes().into()).unwrap();
+    let client = client(&server);
+    let path = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
+    let defined = client.send(post(path, &definition)).await.unwrap();
+    assert_eq!(defined.status().as_u16(), 201);
+    let created = client.send(post("/apis/example.com/v1/boats", &boat)).await.unwrap();
+    if cfg!(feature = "cel") {
+        assert_eq!(created.status().as_u16(), 422);
+        assert!(defined.headers().get("warning").is_none());
+    } else {
+        assert_eq!(created.status().as_u16(), 201);
+        assert!(defined.headers()["warning"].to_str().unwrap().contains("does not evaluate them"));
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_cluster_can_be_turned_back_like_one_restored_from_a_backup() {
+    let server = server();
+    let api: Api<ConfigMap> = Api::default_namespaced(client(&server));
+    let kept = api.create(&PostParams::default(), &config("kept", "red")).await.unwrap();
+    let snapshot = server.snapshot();
+    let version = server.resource_version();
+    let lost = api.create(&PostParams::default(), &config("lost", "red")).await.unwrap();
+    api.delete("kept", &DeleteParams::default()).await.unwrap();
+    let watch = api.watch(&WatchParams::default().timeout(200), &server.resource_version().to_string()).await.unwrap();
+    assert!(server.turn_back(&snapshot));
+    assert_eq!(watch.count().await, 0, "watches end");
+    assert_eq!(server.resource_version(), version);
+    assert_eq!(api.get("kept").await.unwrap(), kept);
+    assert!(api.get_opt("lost").await.unwrap().is_none());
+    let again = api.create(&PostParams::default(), &config("lost", "red")).await.unwrap();
+    assert_eq!(again.resource_version(), lost.resource_version(), "versions are given out a second time");
+    assert_ne!(again.uid(), lost.uid());
+}
+
+#[tokio::test(start_paused = true)]
+async fn events_are_gone_an_hour_after_their_last_write() {
+    use k8s_openapi::api::core::v1::Event;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+
+    let minutes = Arc::new(AtomicI64::new(0));
+    let clock = Arc::clone(&minutes);
+    let now = move || Timestamp::from_second(60 * clock.load(Ordering::Relaxed)).unwrap();
+    let server = ApiServer::new(Options::new(now, 1));
+    let events: Api<Event> = Api::default_namespaced(client(&server));
+    let event = |name: &str| -> Event {
+        serde_json::from_value(json!({"metadata": {"name": name}, "involvedObject": {"kind": "Job"}})).unwrap()
+    };
+    for name in ["old", "renewed"] {
+        events.create(&PostParams::default(), &event(name)).await.unwrap();
+    }
+    minutes.store(50, Ordering::Relaxed);
+    let again = Patch::Merge(json!({"count": 2}));
+    events.patch("renewed", &PatchParams::default(), &again).await.unwrap();
+    minutes.store(61, Ordering::Relaxed);
+    events.create(&PostParams::default(), &event("new")).await.unwrap();
+    let names: Vec<String> =
+        events.list(&ListParams::default()).await.unwrap().items.iter().map(ResourceExt::name_any).collect();
+    assert_eq!(names, ["new", "renewed"]);
+}

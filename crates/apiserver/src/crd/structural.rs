@@ -52,11 +52,6 @@ pub(crate) struct SchemaError {
     pub(crate) message: String,
 }
 
-/// Whether resources can be served with this schema.
-pub(crate) fn check_schema(schema: &Value) -> Result<(), SchemaError> {
-    root(schema).map(drop)
-}
-
 /// The schema of a whole object: apiVersion, kind and metadata have the shape they always have.
 pub(crate) fn root(schema: &Value) -> Result<Schema, SchemaError> {
     if schema["type"] != "object" {

@@ -114,7 +114,11 @@ impl Inner {
     /// Removes an object without asking anyone: for what disappears together with its definition.
     pub(crate) fn remove_silently(&self, resource: &Resource, key: &Key) {
         while let Some(stored) = self.store.get(&resource.table, key) {
-            if self.store.delete(&resource.table, draft(resource, stored.value()), stored.version).is_ok() {
+            if self
+                .store
+                .delete(&resource.table, draft(resource, in_version(resource, stored.value())), stored.version)
+                .is_ok()
+            {
                 return;
             }
         }

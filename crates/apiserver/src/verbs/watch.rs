@@ -10,7 +10,6 @@ use std::time::Duration;
 use bytes::{BufMut, Bytes, BytesMut};
 use futures::{Stream, stream};
 use serde_json::Value;
-use tokio::sync::watch;
 use tokio::time::Instant;
 
 use super::render::Renderer;
@@ -18,7 +17,7 @@ use crate::error::ApiError;
 use crate::http::{ListQuery, Reply};
 use crate::selection::Selection;
 use crate::server::{Call, Inner};
-use crate::store::{Change, ChangeKind, Expired, Stored};
+use crate::store::{Change, ChangeKind, Expired, Listener, Stored};
 
 /// How often a quiet watch learns how far it is. Upstream: once a minute.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
@@ -57,7 +56,7 @@ struct Watcher {
     server: Arc<Inner>,
     selection: Selection,
     renderer: Renderer,
-    wake: watch::Receiver<u64>,
+    wake: Listener,
     /// Everything up to this version has been sent or was known to the client.
     cursor: u64,
     /// The initial events are of this version.
@@ -118,7 +117,7 @@ impl Watcher {
             if self.over {
                 return None;
             }
-            self.wake.mark_unchanged();
+            self.wake.catch_up();
             self.pull();
             if self.ready.is_empty() && !self.over {
                 self.wait().await;
@@ -160,7 +159,7 @@ impl Watcher {
     async fn wait(&mut self) {
         tokio::select! {
             biased;
-            changed = self.wake.changed() => self.over = changed.is_err(),
+            rung = self.wake.next() => self.over = rung.is_err(),
             () = tokio::time::sleep_until(self.deadline) => self.over = true,
             () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
                 self.next_bookmark += BOOKMARK_PERIOD;
