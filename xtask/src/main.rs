@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! cargo xtask test [--full]                           the one test command, also what CI runs
-//! cargo xtask record [--seed N]                       ask a real API server about random Jobs; what job-api's tests replay
+//! cargo xtask record [--version 1.35|1.37]            ask a real API server about random Jobs; what job-api's tests replay
 //! cargo xtask testbed build [--version 1.35|1.37]     real Kubernetes binaries, built once, cached outside the repository
 //! cargo xtask testbed up --clusters N --dir DIR       N real clusters on loopback until Ctrl-C
 //! ```
@@ -27,8 +27,8 @@ usage: cargo xtask <command>
   test [--full]                          format, lints, docs, layering, unit, doc and CLI tests, and the
                                          real-Kubernetes suite where Go is installed; --full adds the
                                          newest Kubernetes and everything too long for every run
-  record [--seed N]                      ask a real API server thousands of random questions about Jobs and
-                                         write its answers down for the tests of job-api
+  record [--version 1.35|1.37]           ask a real API server thousands of random questions about Jobs and
+         [--seed N]                      write its answers down for the tests of job-api
   testbed build [--version 1.35|1.37]    build (or find in the cache) a real control plane; the last line
                                          on stdout is the directory of the binaries
   testbed up --clusters N --dir DIR      run N real clusters until Ctrl-C and print their kubeconfigs;

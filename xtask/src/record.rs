@@ -7,7 +7,11 @@ use crate::{testbed_build, workspace};
 const RECORDINGS: &str = "crates/job-api/tests/recordings";
 
 pub(crate) fn run(options: &[&str]) -> Result<()> {
-    let binaries = testbed_build::build(testbed_build::MAIN_VERSION)?;
+    let (version, options) = match options {
+        ["--version", version, rest @ ..] => (*version, rest),
+        rest => (testbed_build::MAIN_VERSION, rest),
+    };
+    let binaries = testbed_build::build(version)?;
     let status = workspace::cargo()
         .args(["run", "--package", "jobferry-testkit", "--bin", "record-job-api", "--", "--out", RECORDINGS])
         .args(options)

@@ -34,6 +34,12 @@ fn report(what: &str, microseconds: f64) {
     println!("{what:<58} {microseconds:>10.3} µs");
 }
 
+fn verdict_microseconds(spec: &SpecView, old: &JobStatus, new: &JobStatus, rules: Rules) -> f64 {
+    microseconds(|| {
+        black_box(status::validate(black_box(spec), black_box(old), black_box(new), rules));
+    })
+}
+
 fn at(second: i64) -> Time {
     Time(Timestamp::from_second(second).unwrap())
 }
@@ -57,14 +63,9 @@ fn main() {
     println!("status::validate");
     for (what, old, new) in [("a counter moves", &running, &next), ("the Job completes", &running, &done)] {
         assert!(status::validate(&spec, old, new, rules).is_empty());
-        let cost =
-            microseconds(|| drop(black_box(status::validate(black_box(&spec), black_box(old), black_box(new), rules))));
-        report(&format!("  {what}"), cost);
+        report(&format!("  {what}"), verdict_microseconds(&spec, old, new, rules));
     }
-    let cost = microseconds(|| {
-        drop(black_box(status::validate(black_box(&spec), black_box(&done), black_box(&running), rules)))
-    });
-    report("  refused, with its errors", cost);
+    report("  refused, with its errors", verdict_microseconds(&spec, &done, &running, rules));
 
     println!("status::validate of an Indexed Job, every second index done, all others failed");
     for count in [1_000_u32, 10_000, 100_000] {
@@ -103,8 +104,7 @@ fn indexed(count: u32, rules: Rules) {
     let new =
         JobStatus { completed_indexes: Some(even.to_string()), failed_indexes: Some(odd.to_string()), ..old.clone() };
     assert!(status::validate(&spec, &old, &new, rules).is_empty());
-    let cost =
-        microseconds(|| drop(black_box(status::validate(black_box(&spec), black_box(&old), black_box(&new), rules))));
+    let cost = verdict_microseconds(&spec, &old, &new, rules);
     report(&format!("  {count} indexes"), cost);
     report(&format!("  {count} indexes, per index"), cost / f64::from(count));
     let text = even.to_string();

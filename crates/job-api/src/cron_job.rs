@@ -28,16 +28,16 @@ const CONCURRENCY_POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
 /// assert_eq!(errors.iter().next().unwrap().field, "spec.jobTemplate.spec.managedBy");
 /// # Ok::<(), serde_json::Error>(())
 /// ```
-pub fn validate(cron_job: &CronJob, _rules: Rules) -> Errors {
+pub fn validate(cron_job: &CronJob, rules: Rules) -> Errors {
     let mut errors = Errors::new();
-    metadata::validate_job(&cron_job.metadata, &mut errors);
+    metadata::validate_job(&cron_job.metadata, rules, &mut errors);
     let unset = CronJobSpec::default();
     validate_spec(cron_job.spec.as_ref().unwrap_or(&unset), &mut errors);
     let name = cron_job.metadata.name.as_deref().unwrap_or_default();
     if name.len() > NAME_MAX_BYTES {
         errors.invalid_text(&Path::root("metadata.name"), name, "must be no more than 52 characters");
     }
-    errors
+    if rules.declarative_checks { errors.without_repetitions() } else { errors }
 }
 
 fn validate_spec(spec: &CronJobSpec, errors: &mut Errors) {

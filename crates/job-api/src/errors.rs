@@ -185,6 +185,17 @@ impl Errors {
         }
     }
 
+    /// Without errors that say what an earlier one said already: newer servers report each once.
+    pub(crate) fn without_repetitions(self) -> Self {
+        let mut kept: Vec<FieldError> = Vec::with_capacity(self.0.len());
+        for error in self.0 {
+            if !kept.contains(&error) {
+                kept.push(error);
+            }
+        }
+        Self(kept)
+    }
+
     pub(crate) fn push(&mut self, kind: ErrorKind, field: &Path<'_>, value: Option<String>, detail: impl Into<String>) {
         self.0.push(FieldError { kind, field: field.to_string(), value, detail: detail.into() });
     }

@@ -258,13 +258,14 @@ fn for_each_range(text: &str, completions: i32, mut visit: impl FnMut(u32, u32))
 }
 
 fn parse_range(fragment: &str, completions: i32) -> Result<(u32, u32), IndexError> {
-    let mut parts = fragment.split('-');
-    let (Some(first), last, None) = (parts.next(), parts.next(), parts.next()) else {
-        return Err(IndexError::TooManyParts { fragment: fragment.to_owned() });
+    let Some((first, last)) = fragment.split_once('-') else {
+        let only = parse_index(fragment, completions)?;
+        return Ok((only, only));
     };
-    let first = parse_index(first, completions)?;
-    let Some(last) = last else { return Ok((first, first)) };
-    let last = parse_index(last, completions)?;
+    if last.contains('-') {
+        return Err(IndexError::TooManyParts { fragment: fragment.to_owned() });
+    }
+    let (first, last) = (parse_index(first, completions)?, parse_index(last, completions)?);
     if first >= last {
         return Err(IndexError::NotIncreasing { previous: first, current: last });
     }
@@ -285,11 +286,8 @@ fn parse_index(part: &str, completions: i32) -> Result<u32, IndexError> {
 /// It walks over both lists at once and skips fragments that it cannot read. On lists that are not in order it can miss
 /// an overlap; we walk the same way so that we miss the same ones.
 pub(crate) fn overlap(completed: &str, failed: &str, completions: i32) -> Option<u32> {
-    let readable = |text: &str| -> Vec<(u32, u32)> {
-        text.split(',').filter_map(|fragment| parse_range(fragment, completions).ok()).collect()
-    };
-    let (completed, failed) = (readable(completed), readable(failed));
-    let (mut completed, mut failed) = (completed.iter(), failed.iter());
+    let mut completed = readable_ranges(completed, completions);
+    let mut failed = readable_ranges(failed, completions);
     let (mut done, mut lost) = (completed.next()?, failed.next()?);
     loop {
         if done.0 <= lost.1 && lost.0 <= done.1 {
@@ -301,6 +299,10 @@ pub(crate) fn overlap(completed: &str, failed: &str, completions: i32) -> Option
             lost = failed.next()?;
         }
     }
+}
+
+fn readable_ranges(text: &str, completions: i32) -> impl Iterator<Item = (u32, u32)> {
+    text.split(',').filter_map(move |fragment| parse_range(fragment, completions).ok())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, OwnerReference};
 
-use crate::{Errors, formats, path::Path, selector::validate_labels};
+use crate::{Errors, Rules, formats, path::Path, selector::validate_labels};
 
 const METADATA: Path<'static> = Path::root("metadata");
 const ANNOTATIONS_MAX_BYTES: usize = 256 * 1024;
@@ -35,24 +35,24 @@ pub(crate) fn carry_over(new: &mut ObjectMeta, old: &ObjectMeta) {
 }
 
 /// The checks of a batch object's own validator on create; it also runs on updates of older servers.
-pub(crate) fn validate_job(meta: &ObjectMeta, errors: &mut Errors) {
-    validate(meta, formats::dns_subdomain, dns_subdomain_prefix, errors);
+pub(crate) fn validate_job(meta: &ObjectMeta, rules: Rules, errors: &mut Errors) {
+    validate(meta, formats::dns_subdomain, dns_subdomain_prefix, rules, errors);
     validate_finalizers_are_qualified(meta, errors);
 }
 
 /// The checks that the server makes on every update of every kind before it asks the kind's own validator.
-pub(crate) fn validate_update_request(new: &ObjectMeta, old: &ObjectMeta, errors: &mut Errors) {
-    validate(new, path_segment, path_segment_prefix, errors);
-    validate_update(new, old, errors);
+pub(crate) fn validate_update_request(new: &ObjectMeta, old: &ObjectMeta, rules: Rules, errors: &mut Errors) {
+    validate(new, path_segment, path_segment_prefix, rules, errors);
+    validate_update(new, old, rules, errors);
 }
 
 /// The checks of a batch object's own validator on update.
-pub(crate) fn validate_job_update(new: &ObjectMeta, old: &ObjectMeta, errors: &mut Errors) {
-    validate_update(new, old, errors);
+pub(crate) fn validate_job_update(new: &ObjectMeta, old: &ObjectMeta, rules: Rules, errors: &mut Errors) {
+    validate_update(new, old, rules, errors);
     validate_finalizers_are_qualified(new, errors);
 }
 
-fn validate(meta: &ObjectMeta, name_format: NameFormat, prefix_format: NameFormat, errors: &mut Errors) {
+fn validate(meta: &ObjectMeta, name_format: NameFormat, prefix_format: NameFormat, rules: Rules, errors: &mut Errors) {
     let prefix = text(meta.generate_name.as_ref());
     if !prefix.is_empty() {
         errors.invalid_format(&METADATA.child("generateName"), prefix, prefix_format(prefix));
@@ -70,14 +70,14 @@ fn validate(meta: &ObjectMeta, name_format: NameFormat, prefix_format: NameForma
         errors.invalid_format(&METADATA.child("namespace"), namespace, formats::dns_label(namespace));
     }
     errors.non_negative(&METADATA.child("generation"), meta.generation.unwrap_or(0));
-    validate_maps_and_owners(meta, errors);
+    validate_maps_and_owners(meta, rules, errors);
     validate_finalizers(meta, errors);
 }
 
-fn validate_maps_and_owners(meta: &ObjectMeta, errors: &mut Errors) {
+fn validate_maps_and_owners(meta: &ObjectMeta, rules: Rules, errors: &mut Errors) {
     validate_labels(&METADATA.child("labels"), meta.labels.as_ref(), errors);
     validate_annotations(&METADATA.child("annotations"), meta.annotations.as_ref(), errors);
-    validate_owners(meta.owner_references.as_deref().unwrap_or_default(), errors);
+    validate_owners(meta.owner_references.as_deref().unwrap_or_default(), rules, errors);
 }
 
 pub(crate) fn validate_annotations(
@@ -95,30 +95,36 @@ pub(crate) fn validate_annotations(
     }
 }
 
-/// The server names the list, not the entry, in these errors.
-fn validate_owners(owners: &[OwnerReference], errors: &mut Errors) {
-    let field = METADATA.child("ownerReferences");
+fn validate_owners(owners: &[OwnerReference], rules: Rules, errors: &mut Errors) {
+    let list = METADATA.child("ownerReferences");
     let mut has_controller = false;
-    for owner in owners {
+    for (index, owner) in owners.iter().enumerate() {
+        let item = list.index(index);
+        // Older servers name the list, not the entry, and call invalid what is missing.
+        let field = if rules.declarative_checks { &item } else { &list };
         let version = match owner.api_version.split('/').collect::<Vec<_>>()[..] {
             [version] | [_, version] => version,
             _ => "",
         };
-        let empty = "must not be empty";
-        if version.is_empty() {
-            errors.invalid_text(&field.child("apiVersion"), &owner.api_version, "version must not be empty");
-        }
-        for (name, value) in [("kind", &owner.kind), ("name", &owner.name), ("uid", &owner.uid)] {
-            if value.is_empty() {
-                errors.invalid_text(&field.child(name), value, empty);
+        for (name, value) in
+            [("apiVersion", &owner.api_version), ("kind", &owner.kind), ("name", &owner.name), ("uid", &owner.uid)]
+        {
+            let field = field.child(name);
+            match value.as_str() {
+                "" if rules.declarative_checks => errors.required(&field, "must not be empty"),
+                "" => errors.invalid_text(&field, value, "must not be empty"),
+                text if name == "apiVersion" && version.is_empty() => {
+                    errors.invalid_text(&field, text, "must be <group>/<version> or <version>");
+                }
+                _ => {}
             }
         }
         if (owner.api_version.as_str(), owner.kind.as_str()) == ("v1", "Event") {
-            errors.invalid(&field, "an Event cannot be an owner");
+            errors.invalid(field, "an Event cannot be an owner");
         }
         if owner.controller == Some(true) {
             if has_controller {
-                errors.invalid(&field, "only one reference can have controller set to true");
+                errors.invalid(&list, "only one reference can have controller set to true");
             }
             has_controller = true;
         }
@@ -150,7 +156,7 @@ fn validate_finalizers_are_qualified(meta: &ObjectMeta, errors: &mut Errors) {
     }
 }
 
-fn validate_update(new: &ObjectMeta, old: &ObjectMeta, errors: &mut Errors) {
+fn validate_update(new: &ObjectMeta, old: &ObjectMeta, rules: Rules, errors: &mut Errors) {
     if old.deletion_timestamp.is_some() {
         let known: BTreeSet<_> = finalizers(old).iter().collect();
         if finalizers(new).iter().any(|finalizer| !known.contains(finalizer)) {
@@ -176,7 +182,7 @@ fn validate_update(new: &ObjectMeta, old: &ObjectMeta, errors: &mut Errors) {
             errors.invalid(&METADATA.child(name), "field is immutable");
         }
     }
-    validate_maps_and_owners(new, errors);
+    validate_maps_and_owners(new, rules, errors);
 }
 
 fn text(value: Option<&String>) -> &str {

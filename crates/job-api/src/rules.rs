@@ -23,6 +23,8 @@ pub struct Rules {
     pub(crate) start_time_change_is_required: bool,
     /// A spec update is checked by the create rules twice, and the generated selector and labels again.
     pub(crate) update_repeats_create_checks: bool,
+    /// Checks are declared with the types: no error is reported twice, and owners are named one by one.
+    pub(crate) declarative_checks: bool,
     /// When the template of a suspended Job may still be edited.
     pub(crate) template_edits: TemplateEdits,
 }
@@ -85,6 +87,7 @@ impl Rules {
             },
             start_time_change_is_required: minor <= 35,
             update_repeats_create_checks: minor <= 36,
+            declarative_checks: minor >= 37,
             template_edits: match (minor, patch) {
                 (36, 0 | 1) => TemplateEdits::ConditionSuspended,
                 (36.., _) => TemplateEdits::NeverStartedOrConditionSuspended,

@@ -45,11 +45,11 @@ pub fn prepare(new: &mut Job, old: &Job) {
 pub fn validate(new: &Job, old: &Job, rules: Rules) -> Errors {
     let mut errors = Errors::new();
     let leniency = Leniency::towards(old);
-    metadata::validate_update_request(&new.metadata, &old.metadata, &mut errors);
+    metadata::validate_update_request(&new.metadata, &old.metadata, rules, &mut errors);
     if rules.update_repeats_create_checks {
-        create::check(new, leniency, &mut errors);
+        create::check(new, leniency, rules, &mut errors);
     }
-    metadata::validate_job_update(&new.metadata, &old.metadata, &mut errors);
+    metadata::validate_job_update(&new.metadata, &old.metadata, rules, &mut errors);
     let unset = JobSpec::default();
     let (new_spec, old_spec) = (new.spec.as_ref().unwrap_or(&unset), old.spec.as_ref().unwrap_or(&unset));
     if !rules.update_repeats_create_checks {
@@ -68,7 +68,7 @@ pub fn validate(new: &Job, old: &Job, rules: Rules) -> Errors {
     ] {
         check_kept(field, is_kept, &mut errors);
     }
-    errors
+    if rules.declarative_checks { errors.without_repetitions() } else { errors }
 }
 
 fn check_kept(field: &str, is_kept: bool, errors: &mut Errors) {

@@ -1,6 +1,10 @@
 //! What a server fills in and what it refuses when a Job is created: each rule by a value that keeps it and one that
 //! breaks it.
-#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::needless_pass_by_value,
+    reason = "a test fails by panicking, and reads better with values"
+)]
 
 use job_api::{Rules, create};
 use k8s_openapi::api::batch::v1::Job;
@@ -322,13 +326,13 @@ fn requests_stay_within_limits() {
 
 #[test]
 fn mounts_need_their_volumes() {
+    const MOUNT: &str = "NotFound@spec.template.spec.containers[0].volumeMounts[0].name";
     let mounted = |volume: Value, mount: Value| {
         let mut edit = container(json!({"volumeMounts": [mount]}));
         edit["spec"]["template"]["spec"]["volumes"] = json!([volume]);
         edit
     };
     let mount = json!({"name": "v", "mountPath": "/v"});
-    const MOUNT: &str = "NotFound@spec.template.spec.containers[0].volumeMounts[0].name";
     check(vec![
         (mounted(json!({"name": "v"}), mount.clone()), vec![]),
         (mounted(json!({"name": "w"}), mount.clone()), vec![MOUNT]),

@@ -45,11 +45,11 @@ pub fn prepare(new: &mut Job, old: &Job) {
 /// What the server would say about a request to `/status` as a whole, metadata included. Call [`prepare`] first.
 pub fn validate_request(new: &Job, old: &Job, rules: Rules) -> Errors {
     let mut errors = Errors::new();
-    metadata::validate_update_request(&new.metadata, &old.metadata, &mut errors);
-    metadata::validate_job_update(&new.metadata, &old.metadata, &mut errors);
+    metadata::validate_update_request(&new.metadata, &old.metadata, rules, &mut errors);
+    metadata::validate_job_update(&new.metadata, &old.metadata, rules, &mut errors);
     let spec = new.spec.as_ref().map(SpecView::of).unwrap_or_default();
     let unset = JobStatus::default();
     let (old, new) = (old.status.as_ref().unwrap_or(&unset), new.status.as_ref().unwrap_or(&unset));
     rules::check(&spec, old, new, rules, &mut errors);
-    errors
+    if rules.declarative_checks { errors.without_repetitions() } else { errors }
 }

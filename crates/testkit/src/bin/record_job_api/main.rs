@@ -35,7 +35,7 @@ const IN_FLIGHT: usize = 16;
 #[derive(Parser)]
 #[command(name = "record-job-api", about = "Records what a real API server says about random Jobs")]
 struct Arguments {
-    /// Where the files go.
+    /// Where the files go, in a directory called after the version of the server.
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
     /// The same seed asks the same questions.
@@ -56,13 +56,14 @@ async fn main() -> Result<()> {
     // Nobody but us may touch the Jobs.
     cluster.stop(Component::ControllerManager).await?;
     let server = Server::of(&cluster).await?;
-    std::fs::create_dir_all(&arguments.out)?;
+    let directory = arguments.out.join(server.version().await?);
+    std::fs::create_dir_all(&directory)?;
     let seed = arguments.seed;
 
     let questions = (0..arguments.transitions).map(|number| ask_transition(&server, seed, number));
-    record(&arguments.out.join("transitions.jsonl.gz"), questions).await?;
+    record(&directory.join("transitions.jsonl.gz"), questions).await?;
     let questions = (0..arguments.manifests).map(|number| ask_manifests(&server, seed, number));
-    record(&arguments.out.join("manifests.jsonl.gz"), questions).await
+    record(&directory.join("manifests.jsonl.gz"), questions).await
 }
 
 /// Answers in the order of the questions, so that two recordings can be compared.

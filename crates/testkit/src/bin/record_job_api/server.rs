@@ -35,6 +35,12 @@ impl Server {
         Ok(Self { api: cluster.client(User::Admin).await?, etcd: Client::try_from(etcd).context("a client for etcd")? })
     }
 
+    /// The version of the server, such as `1.35.8`.
+    pub(crate) async fn version(&self) -> Result<String> {
+        let version = self.api.apiserver_version().await.context("asking for the version of the server")?;
+        Ok(version.git_version.trim_start_matches('v').to_owned())
+    }
+
     pub(crate) async fn create(&self, job: &Value) -> Result<Answer> {
         self.ask(Method::POST, JOBS, job).await
     }
