@@ -8,9 +8,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
 /// One Job on the manager.
+#[derive(Clone)]
 pub(crate) struct Server {
     pub(crate) job: Value,
-    pub(crate) rules: Rules,
+    rules: Rules,
+    read: Workload,
 }
 
 /// Why a write did not happen.
@@ -25,12 +27,14 @@ pub(crate) enum Refusal {
 impl Server {
     pub(crate) fn new(spec: &Value, status: &Value, rules: Rules) -> Self {
         let metadata = json!({"namespace": "ml", "name": "train", "uid": "u1", "resourceVersion": "1"});
-        Self { job: json!({"metadata": metadata, "spec": spec, "status": status}), rules }
+        let job = json!({"metadata": metadata, "spec": spec, "status": status});
+        let read = Workload::deserialize(&job).unwrap();
+        Self { job, rules, read }
     }
 
     /// The Job as the dispatcher reads it.
-    pub(crate) fn workload(&self) -> Workload {
-        Workload::deserialize(&self.job).unwrap()
+    pub(crate) fn workload(&self) -> &Workload {
+        &self.read
     }
 
     /// Somebody edits the Job.
@@ -38,6 +42,7 @@ impl Server {
         change(&mut self.job);
         let version: u64 = self.job["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
         self.job["metadata"]["resourceVersion"] = json!((version + 1).to_string());
+        self.read = Workload::deserialize(&self.job).unwrap();
     }
 
     /// The dispatcher writes a status that it made from `read`.
@@ -53,7 +58,7 @@ impl Server {
         let mut merged = self.job["status"].clone();
         merge(&mut merged, &body["status"]);
         let (old, new) = (decode(&self.job["status"]), decode(&merged));
-        let errors = status::validate(&self.workload().spec, &old, &new, self.rules);
+        let errors = status::validate(&self.read.spec, &old, &new, self.rules);
         if !errors.is_empty() {
             return Err(Refusal::Invalid(errors));
         }

@@ -123,7 +123,8 @@ impl Given {
 
     /// The fields on which the manager's API server would refuse a plain copy of the mirror's status: the trap.
     pub(crate) fn a_plain_copy_breaks(&self) -> Vec<String> {
-        let workload = self.manager().workload();
+        let server = self.manager();
+        let workload = server.workload();
         let errors = status::validate(&workload.spec, &workload.status, &self.seen(), self.rules);
         errors.iter().map(|error| error.field.clone()).collect()
     }
@@ -131,7 +132,7 @@ impl Given {
     /// What the manager has stored after our one write. Nothing is left to write after it.
     pub(crate) fn next(&self) -> Value {
         let mut server = self.manager();
-        let read = server.workload();
+        let read = server.workload().clone();
         let next = self.project(&server, NOW).expect("a change was not written");
         server.write(&read, &next).unwrap();
         assert_eq!(self.project(&server, "2026-11-15T13:00:00Z"), None, "the same mirror is written twice");
@@ -145,7 +146,7 @@ impl Given {
     /// What the manager has stored after the dispatcher itself ended the Job.
     pub(crate) fn fail(&self) -> Value {
         let mut server = self.manager();
-        let read = server.workload();
+        let read = server.workload().clone();
         let next = fail(&read.status, "WorkerLost", "it is gone", now()).expect("it has not ended");
         server.write(&read, &next).unwrap();
         assert_eq!(fail(&server.workload().status, "WorkerLost", "again", now()), None);

@@ -28,7 +28,7 @@ fn t29_what_is_gone_is_cleared_by_name_and_conditions_of_others_stay() {
     theirs["message"] = json!("not ours");
     let mut server = server(&with(running(), json!({"conditions": [theirs]})));
     server.edit(|job| job["spec"]["suspend"] = json!(true));
-    let read = server.workload();
+    let read = server.workload().clone();
     let body = body(&read, &next(&read, running()));
     assert_eq!(pick(&body["status"], ["startTime", "active", "completedIndexes"]), json!([null, null, null]));
     assert!(body["status"].as_object().unwrap().contains_key("startTime"), "a field that is not named is kept");
@@ -63,7 +63,7 @@ fn t30_a_write_names_every_field_of_a_status_so_that_none_is_left_to_chance() {
     else {
         panic!("not everything: {everything:?}")
     };
-    let body = body(&server(&json!({})).workload(), &JobStatus::default());
+    let body = body(server(&json!({})).workload(), &JobStatus::default());
     for field in serde_json::to_value(&everything).unwrap().as_object().unwrap().keys() {
         assert!(body["status"].as_object().unwrap().contains_key(field), "{field}");
     }
@@ -72,11 +72,11 @@ fn t30_a_write_names_every_field_of_a_status_so_that_none_is_left_to_chance() {
 #[test]
 fn t31_a_status_made_from_a_stale_read_is_refused_and_made_anew_from_a_fresh_one() {
     let mut server = server(&running());
-    let stale = server.workload();
+    let stale = server.workload().clone();
     let late = next(&stale, with(running(), json!({"active": 1, "failed": 1})));
     server.write(&stale, &next(&stale, with(running(), json!({"active": 1, "failed": 2})))).unwrap();
     assert_eq!(server.write(&stale, &late), Err(Refusal::Conflict), "its counter would fall");
-    let fresh = server.workload();
+    let fresh = server.workload().clone();
     server.write(&fresh, &next(&fresh, with(running(), json!({"active": 2, "failed": 1})))).unwrap();
     assert_eq!(pick(&server.job["status"], ["active", "failed"]), json!([2, 2]));
 }
@@ -84,7 +84,7 @@ fn t31_a_status_made_from_a_stale_read_is_refused_and_made_anew_from_a_fresh_one
 #[test]
 fn t32_a_result_never_lands_on_another_job_of_the_same_name() {
     let mut server = server(&running());
-    let read = server.workload();
+    let read = server.workload().clone();
     server.job["metadata"]["uid"] = json!("u2");
     assert_eq!(server.write(&read, &next(&read, complete())), Err(Refusal::Conflict));
     assert_eq!(server.job["status"], running());
@@ -92,7 +92,7 @@ fn t32_a_result_never_lands_on_another_job_of_the_same_name() {
 
 #[test]
 fn t33_a_status_write_touches_no_label_annotation_or_finalizer() {
-    let read = server(&running()).workload();
+    let read = server(&running()).workload().clone();
     let body = body(&read, &next(&read, complete()));
     assert_eq!(body["metadata"], json!({"uid": "u1", "resourceVersion": "1"}));
     assert_eq!(body.as_object().unwrap().keys().collect::<Vec<_>>(), ["metadata", "status"]);

@@ -1,0 +1,158 @@
+//! Traps in the copy that goes to the worker, and in the user's own object.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use job_api::{Rules, create, defaults};
+use jobferry_core::{
+    action::{Action, Pods},
+    knowledge::{Knowledge, Sighting, Surroundings},
+    mirror::mirror_of,
+    patch,
+    plan::plan,
+    record::Placement,
+    time::Now,
+    workload::{Mirror, Workload},
+};
+use k8s_openapi::api::batch::v1::Job;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::{given::*, support::server::body};
+
+/// A Job as the manager stores it, with everything that must not reach a worker.
+fn stored_job() -> Value {
+    let sent = json!({
+        "metadata": {
+            "name": "train", "namespace": "ml", "uid": "manager-uid", "resourceVersion": "42",
+            "creationTimestamp": TEN, "finalizers": ["example.com/hold"], "managedFields": [{"manager": "kubectl"}],
+            "ownerReferences": [{"apiVersion": "batch/v1", "kind": "CronJob", "name": "nightly", "uid": "c1"}],
+        },
+        "spec": {
+            "managedBy": "jobferry.dev/dispatcher", "ttlSecondsAfterFinished": 0,
+            "completions": 3, "parallelism": 3, "completionMode": "Indexed",
+            "template": {
+                "metadata": {"labels": {"app": "train"}},
+                "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "app:1"}]},
+            },
+        },
+    });
+    let mut job: Job = serde_json::from_value(sent).unwrap();
+    create::prepare(&mut job);
+    defaults::apply(&mut job);
+    serde_json::to_value(job).unwrap()
+}
+
+/// The same, when its user has deleted it.
+fn leaving() -> Value {
+    let mut job = stored_job();
+    job["metadata"]["deletionTimestamp"] = json!(NOW);
+    job
+}
+
+fn placement() -> Placement {
+    Placement::new("eu-1".into(), "id-1".into(), 1, NOW.parse().unwrap())
+}
+
+fn mirror() -> Value {
+    mirror_of(&stored_job(), &placement(), "origin-1").unwrap()
+}
+
+/// The fields on which the worker's API server would refuse to create this.
+fn worker_refuses(job: &Value) -> Vec<String> {
+    let mut job = Job::deserialize(job).unwrap();
+    job.metadata.uid = Some("worker-uid".into());
+    create::prepare(&mut job);
+    create::validate(&job, Rules::newest()).iter().map(|error| error.field.clone()).collect()
+}
+
+fn planned(workload: &Value) -> Vec<Action> {
+    let seen = json!({"metadata": {
+        "namespace": "ml", "name": "train", "uid": "m1", "resourceVersion": "5",
+        "annotations": {"jobferry.dev/origin-uid": "manager-uid", "jobferry.dev/epoch": "1"},
+    }});
+    let known = Knowledge {
+        workload: Some(Workload::deserialize(workload).unwrap()),
+        mirrors: [("eu-1".into(), Sighting::Present(Mirror::deserialize(seen).unwrap()))].into(),
+        ..Knowledge::default()
+    };
+    let now = Now { wall: NOW.parse().unwrap(), monotonic: Duration::from_secs(1000) };
+    plan(&known, Surroundings { workers: &BTreeMap::new(), rules: Rules::newest(), now })
+}
+
+#[test]
+fn t36_a_mirror_outlives_its_end_long_enough_for_its_result_to_be_read() {
+    assert_eq!(stored_job()["spec"]["ttlSecondsAfterFinished"], 0);
+    assert!(mirror()["spec"]["ttlSecondsAfterFinished"].as_u64().unwrap() >= 7 * 24 * 3600);
+}
+
+#[test]
+fn t37_a_mirror_is_run_by_the_workers_own_controller() {
+    assert_eq!(stored_job()["spec"]["managedBy"], "jobferry.dev/dispatcher");
+    assert_eq!(mirror()["spec"].get("managedBy"), None);
+}
+
+#[test]
+fn t38_selector_and_generated_labels_are_the_workers_to_make() {
+    let copied = with(mirror(), json!({"spec": stored_job()["spec"]}));
+    let refused = worker_refuses(&copied);
+    assert!(refused.iter().any(|field| field.starts_with("spec.template.metadata.labels")), "{refused:?}");
+    assert!(refused.contains(&"spec.selector".to_owned()), "{refused:?}");
+
+    let mirror = mirror();
+    assert_eq!(worker_refuses(&mirror), [""; 0]);
+    assert_eq!(pick(&mirror["spec"], ["selector", "manualSelector"]), json!([null, null]));
+    assert!(stored_job()["metadata"]["labels"].as_object().unwrap().contains_key("controller-uid"));
+    assert_eq!(mirror["metadata"]["labels"], json!({"app": "train", "jobferry.dev/origin": "origin-1"}));
+}
+
+#[test]
+fn t39_nothing_that_ties_a_job_to_the_manager_is_copied() {
+    let mirror = mirror();
+    let fields: Vec<_> = mirror["metadata"].as_object().unwrap().keys().collect();
+    assert_eq!(fields, ["annotations", "labels", "name", "namespace"]);
+    assert_eq!(mirror.get("status"), None);
+}
+
+#[test]
+fn t40_a_mirror_has_the_name_of_its_original_so_that_no_name_grows_too_long() {
+    let longest = "a".repeat(61);
+    let mut job = stored_job();
+    job["metadata"]["name"] = json!(longest);
+    let mut mirror = mirror_of(&job, &placement(), "origin-1").unwrap();
+    assert_eq!(mirror["metadata"]["name"], json!(longest));
+    assert_eq!(worker_refuses(&mirror), [""; 0]);
+    mirror["metadata"]["name"] = json!(format!("{longest}-x"));
+    assert_eq!(worker_refuses(&mirror), ["metadata.name"], "two more would be too many");
+}
+
+#[test]
+fn t41_a_mirror_is_deleted_together_with_its_pods() {
+    let plan = planned(&leaving());
+    let [Action::DeleteMirror { pods, mirror, .. }] = plan.as_slice() else { panic!("{plan:?}") };
+    assert_eq!(mirror.uid, "m1");
+    // There is no third way: to leave them running makes this fail to compile.
+    match pods {
+        Pods::Later | Pods::First => {}
+    }
+}
+
+#[test]
+fn t43_a_job_whose_server_dropped_managed_by_is_left_to_the_built_in_controller() {
+    let mut dropped = leaving();
+    assert_ne!(planned(&dropped), []);
+    dropped["spec"].as_object_mut().unwrap().remove("managedBy");
+    assert_eq!(planned(&dropped), []);
+}
+
+#[test]
+fn t44_no_write_of_ours_needs_a_finalizer() {
+    let workload = Workload::deserialize(&stored_job()).unwrap();
+    let bodies = [
+        mirror(),
+        patch::placement(&workload, &placement()).unwrap(),
+        body(&workload, &serde_json::from_value(complete()).unwrap()),
+    ];
+    for body in bodies {
+        assert_eq!(body["metadata"].get("finalizers"), None, "{body}");
+    }
+}
