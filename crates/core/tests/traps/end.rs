@@ -153,6 +153,17 @@ fn t35_a_worker_whose_clock_is_wrong_does_not_shift_the_ttl_of_the_users_job() {
 }
 
 #[test]
+fn t42_a_worker_that_dropped_a_success_policy_or_a_limit_per_index_still_ends_in_a_legal_status() {
+    let policies = json!({"backoffLimitPerIndex": 1, "successPolicy": {"rules": [{"succeededCount": 1}]}});
+    let without = with(complete(), json!({"conditions": [holds("Complete", "")], "completedIndexes": "0-2"}));
+    let given = given().indexed().spec(policies).stored(running()).mirror(without);
+    assert_eq!(given.a_plain_copy_breaks(), ["status.conditions"; 2]);
+    let next = given.next();
+    assert_eq!(types_of(&next), ["SuccessCriteriaMet", "Complete"]);
+    assert_eq!(pick(&next, ["completedIndexes", "failedIndexes"]), json!(["0-2", null]));
+}
+
+#[test]
 fn t46_pods_that_terminate_for_ever_on_a_lost_worker_do_not_keep_the_job_from_ending() {
     let ended = given().stored(with(running(), json!({"terminating": 2}))).fail();
     assert_eq!(pick(&ended, ["active", "ready", "terminating"]), json!([null, 0, 0]));

@@ -56,6 +56,9 @@ fn t16_a_resumption_is_written_as_an_explicit_false_even_if_the_mirror_does_not_
     let next = given.next();
     assert_eq!(start_and_suspended(&next), json!([AGAIN, "False"]));
     assert_eq!(condition(&next, "Suspended")["reason"], "JobResumed");
+    let ended_unstarted = with(failed(), json!({"startTime": null}));
+    let next = given.mirror(ended_unstarted).next();
+    assert_eq!(start_and_suspended(&next), json!([TEN, "False"]), "it was resumed, or it could not have ended");
 }
 
 #[test]

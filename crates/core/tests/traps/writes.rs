@@ -39,6 +39,16 @@ fn t29_what_is_gone_is_cleared_by_name_and_conditions_of_others_stay() {
 }
 
 #[test]
+fn t29_a_condition_that_gives_no_reason_does_not_keep_the_old_one() {
+    let bare = json!({"type": "Suspended", "status": "False"});
+    let given = given()
+        .stored(json!({"startTime": TEN, "conditions": [suspended()]}))
+        .mirror(json!({"startTime": TEN, "conditions": [bare]}));
+    let next = given.next();
+    assert_eq!(pick(condition(&next, "Suspended"), ["status", "reason", "message"]), json!(["False", null, null]));
+}
+
+#[test]
 fn t30_a_write_names_every_field_of_a_status_so_that_none_is_left_to_chance() {
     let everything: JobStatus = serde_json::from_value(json!({
         "active": 1, "ready": 1, "terminating": 1, "succeeded": 1, "failed": 1, "completedIndexes": "0",
