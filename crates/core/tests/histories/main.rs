@@ -2,6 +2,7 @@
 //! that it writes is legal, written once, and the end arrives.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod garbage;
 mod story;
 #[path = "../support/mod.rs"]
 mod support;
@@ -30,10 +31,8 @@ const STORIES: u32 = 2000;
 
 #[test]
 fn whatever_happens_every_status_is_legal_and_the_end_arrives() {
-    let config = Config { cases: STORIES, failure_persistence: None, ..Config::default() };
-    let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::XorShift));
     let totals = Cell::new(Totals::default());
-    let outcome = runner.run(&story(), |story| {
+    let outcome = deterministic(STORIES).run(&story(), |story| {
         let mut history = History::new(&story);
         for (event, sight) in &story.events {
             history.happen(event);
@@ -49,6 +48,12 @@ fn whatever_happens_every_status_is_legal_and_the_end_arrives() {
     let Totals { steps, looks, writes } = totals.get();
     println!("{STORIES} stories, {steps} steps, {looks} looks, {writes} writes");
     assert!(steps >= 100_000 && looks > steps / 2 && writes > looks / 10, "the stories are not worth much");
+}
+
+/// The same cases on every run: a failure is a failure for everybody.
+fn deterministic(cases: u32) -> TestRunner {
+    let config = Config { cases, failure_persistence: None, ..Config::default() };
+    TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::XorShift))
 }
 
 #[derive(Clone, Copy, Debug, Default)]

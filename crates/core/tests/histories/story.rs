@@ -20,7 +20,7 @@ pub(crate) struct Story {
 
 impl Story {
     pub(crate) fn rules(&self) -> Rules {
-        Rules::for_server(1, self.server.0, Some(self.server.1))
+        rules(self.server)
     }
 
     pub(crate) fn worker(&self, epoch: usize) -> (Release, SignedDuration) {
@@ -60,7 +60,7 @@ pub(crate) enum Sight {
     Missed,
 }
 
-fn spec() -> impl Strategy<Value = Value> {
+pub(crate) fn spec() -> impl Strategy<Value = Value> {
     let indexed = (1..6i32, 1..6i32, any::<bool>(), any::<bool>(), any::<bool>()).prop_map(
         |(completions, parallelism, elastic, per_index, success_policy)| {
             let parallelism = if elastic { completions } else { parallelism };
@@ -80,8 +80,13 @@ fn spec() -> impl Strategy<Value = Value> {
 }
 
 /// The first and the last of the patch releases that differ, and newer ones.
-const SERVERS: [(u32, u32); 12] =
+pub(crate) const SERVERS: [(u32, u32); 12] =
     [(32, 0), (32, 6), (32, 7), (32, 9), (32, 10), (33, 5), (33, 6), (34, 1), (34, 2), (35, 0), (36, 1), (37, 0)];
+
+/// The rules of that server, by minor and patch release.
+pub(crate) const fn rules((minor, patch): (u32, u32)) -> Rules {
+    Rules::for_server(1, minor, Some(patch))
+}
 
 fn outcome() -> impl Strategy<Value = Outcome> {
     select(vec![
