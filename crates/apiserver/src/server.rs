@@ -138,7 +138,7 @@ impl ApiServer {
     /// the old one, all watches end. Identities given out afterwards are new ones. `false`: this cluster is durable
     /// and cannot be turned back.
     pub fn turn_back(&self, snapshot: &Snapshot) -> bool {
-        let done = self.0.store.turn_back(&snapshot.0).is_ok();
+        let done = self.0.store.turn_back(&snapshot.0);
         if done {
             self.0.redefine();
         }

@@ -16,6 +16,7 @@ mod journal;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
 
 use bytes::Bytes;
 use serde_json::Value;
@@ -91,6 +92,8 @@ pub(crate) struct Store {
     progress: watch::Sender<Progress>,
     /// Where changes go to become durable; `None`: they live in memory only.
     journal: Option<mpsc::Sender<Entry>>,
+    /// The thread that writes the journal.
+    writer: Mutex<Option<JoinHandle<()>>>,
     history_length: usize,
 }
 
@@ -133,8 +136,8 @@ impl Store {
         let (sender, entries) = mpsc::channel();
         let store = Arc::new(Self::new(version, Some(sender), history_length));
         let weak = Arc::downgrade(&store);
-        // The thread ends when the store, and with it the sender, is gone and everything is written.
-        std::thread::spawn(move || journal.run(&entries, &weak));
+        let writer = std::thread::spawn(move || journal.run(&entries, &weak));
+        *store.writer.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
         store
     }
 
@@ -143,12 +146,16 @@ impl Store {
             state: Mutex::new(State { version, origin: version, tables: HashMap::new() }),
             progress: watch::Sender::new(Progress { visible: version, failed: false }),
             journal,
+            writer: Mutex::default(),
             history_length,
         }
     }
 
     /// Waits until everything up to `version` may be shown: at once in memory, after the disk has it otherwise.
     pub(crate) async fn visible(&self, version: u64) -> Result<(), NotDurable> {
+        if self.progress.borrow().visible >= version {
+            return Ok(());
+        }
         let mut progress = self.progress.subscribe();
         let reached = progress.wait_for(|progress| progress.visible >= version || progress.failed).await;
         match reached {
@@ -224,10 +231,10 @@ impl Store {
     }
 
     /// Goes back to an earlier state, version included, as a cluster does whose backup was played back. What happened
-    /// since is forgotten and all watches end. Only a store in memory can do that.
-    pub(crate) fn turn_back(&self, snapshot: &Snapshot) -> Result<(), NotDurable> {
+    /// since is forgotten and all watches end. `false`: only a store in memory can do that.
+    pub(crate) fn turn_back(&self, snapshot: &Snapshot) -> bool {
         if self.journal.is_some() {
-            return Err(NotDurable);
+            return false;
         }
         let mut state = self.lock();
         *state = State { version: snapshot.version, origin: snapshot.version, tables: HashMap::new() };
@@ -235,7 +242,7 @@ impl Store {
             state.table(name, self.history_length).objects.clone_from(objects);
         }
         self.progress.send_replace(Progress { visible: snapshot.version, failed: false });
-        Ok(())
+        true
     }
 
     /// Adds an object that must not exist yet.
@@ -305,6 +312,21 @@ impl Store {
     /// Number of objects by table, for metrics.
     pub(crate) fn sizes(&self) -> BTreeMap<String, usize> {
         self.lock().tables.iter().map(|(name, table)| (name.clone(), table.objects.len())).collect()
+    }
+}
+
+/// Everything is on disk and the file is closed when the store is gone: another may open it.
+impl Drop for Store {
+    fn drop(&mut self) {
+        // Without a sender the thread writes what it has and ends.
+        self.journal = None;
+        let writer = self.writer.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        // The thread itself may be the last to let go of the store.
+        if let Some(writer) = writer.filter(|writer| writer.thread().id() != std::thread::current().id())
+            && writer.join().is_err()
+        {
+            tracing::error!("the writer of the store panicked");
+        }
     }
 }
 

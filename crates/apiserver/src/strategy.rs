@@ -6,7 +6,6 @@ pub(crate) mod event;
 mod job;
 mod namespace;
 pub(crate) mod pod;
-mod schedule;
 
 use serde_json::Value;
 

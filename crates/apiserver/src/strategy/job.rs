@@ -6,7 +6,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::{Part, keep_parts, schedule};
+use super::{Part, keep_parts};
 use crate::error::Cause;
 use crate::metadata;
 use crate::registry::Resource;
@@ -54,17 +54,10 @@ pub(super) fn update(resource: &Resource, part: Part, new: &mut Value, old: &Val
 pub(super) fn create_cron_job(resource: &Resource, object: &mut Value) -> Vec<Cause> {
     metadata::set(object, "generation", 1.into());
     object.as_object_mut().map(|entries| entries.remove("status"));
-    let mut causes = typed::<CronJob>(resource, object, |cron_job| {
+    typed::<CronJob>(resource, object, |cron_job| {
         defaults::apply_to_cron_job(cron_job);
         cron_job::validate(cron_job, RULES)
-    });
-    causes.extend(check_schedule(object));
-    causes
-}
-
-fn check_schedule(object: &Value) -> Option<Cause> {
-    let text = object["spec"]["schedule"].as_str().filter(|text| !text.is_empty() && !text.contains("TZ"))?;
-    schedule::check(text).err().map(|why| Cause::invalid("spec.schedule", &text.into(), &why))
+    })
 }
 
 pub(super) fn update_cron_job(resource: &Resource, part: Part, new: &mut Value, old: &Value) -> Vec<Cause> {
@@ -73,7 +66,6 @@ pub(super) fn update_cron_job(resource: &Resource, part: Part, new: &mut Value, 
         defaults::apply_to_cron_job(cron_job);
         cron_job::validate(cron_job, RULES)
     });
-    causes.extend(check_schedule(new));
     if new["spec"] != old["spec"] {
         metadata::bump_generation(new);
     }

@@ -29,12 +29,11 @@ impl Inner {
     pub(super) fn create(&self, call: &Call) -> Result<Reply, ApiError> {
         let renderer = self.renderer(call)?;
         let options = call.query.write_options("CreateOptions", call.user_agent())?;
-        let Decoded { object, mut warnings } =
+        let Decoded { mut object, mut warnings } =
             decode(&call.resource, media_type(&call.parts.headers), &call.body, options.field_validation)?;
         if call.resource.strategy == Strategy::AccessReview {
             return Ok(review::review(object));
         }
-        let mut object = object;
         // Owners of fields are what the server found out, not what a client says.
         metadata::remove(&mut object, "managedFields");
         let written = self.create_object(&call.resource, call.namespace.as_deref(), object, &options, &mut warnings)?;

@@ -39,9 +39,8 @@ impl Inner {
             let cause = Cause::required("fieldManager", "is required for apply patch");
             return Err(ApiError::invalid_options("PatchOptions", &cause));
         }
-        let Decoded { object, mut warnings } =
+        let Decoded { object: mut config, mut warnings } =
             decode_configuration(&call.resource, &call.body, options.field_validation)?;
-        let mut config = object;
         if metadata::text(&config, "name").is_empty() {
             metadata::set(&mut config, "name", call.key().name.into());
         }
