@@ -29,6 +29,4 @@ fn kubectl_watches_a_job_of_an_embedded_fleet_and_reads_its_logs_on_the_worker()
     run(&["wait", "--for=condition=complete", "job/hello", "--timeout=30s"]);
     assert_eq!(run(&["--context", worker, "logs", "job/hello"]), "hello from the other side\n");
     assert_eq!(run(&["get", "pods", "-o", "name"]), "", "no pod of a dispatched Job runs on the manager");
-    run(&["delete", "job", "hello"]);
-    run(&["--context", worker, "wait", "--for=delete", "job/hello", "--timeout=30s"]);
 }

@@ -99,7 +99,11 @@ pub enum Alarm {
     /// The projection made a status that the API server would reject. It is not written.
     #[error("the projected status breaks a rule of the Job API and is held back: {0}")]
     IllegalStatus(Errors),
+    /// The manager is older than the mirrors that it made: it was restored from a backup, and does not know what is an
+    /// orphan.
+    #[error("the manager's version is below that of mirror {0}: was it restored from a backup? No orphan is deleted")]
+    ManagerRestored(String),
     /// The record on the workload cannot be read.
-    #[error("the placement record cannot be read; the workload is left alone. Is an older dispatcher running?")]
+    #[error("the placement record is unreadable or lost; the workload is left alone until all workers were seen")]
     UnreadableRecord,
 }

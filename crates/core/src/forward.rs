@@ -9,7 +9,7 @@ use jobferry_api::annotations;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use crate::{ownership::is_users_own, record::Carried};
+use crate::{fingerprint::fingerprint, ownership::is_users_own, record::Carried};
 
 /// The fields of a Job's spec that may change while it runs and that mean the same on a worker.
 pub const FIELDS: [&str; 7] = [
@@ -61,7 +61,7 @@ impl Forwarded {
     ) -> Self {
         let fingerprints = |map: &BTreeMap<String, String>| {
             let own = map.iter().filter(|(key, _)| is_users_own(key));
-            own.map(|(key, value)| (key.clone(), format!("{:x}", fingerprint(value)))).collect()
+            own.map(|(key, value)| (key.clone(), format!("{:x}", fingerprint(value.bytes())))).collect()
         };
         Self {
             spec: spec
@@ -88,12 +88,7 @@ impl Forwarded {
 
 /// The fingerprint of what a mirror's annotation says.
 pub fn digest(annotation: &str) -> Digest {
-    fingerprint(annotation)
-}
-
-/// FNV-1a: stable over builds, unlike the standard library's hasher.
-fn fingerprint(text: &str) -> u64 {
-    text.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+    fingerprint(annotation.bytes())
 }
 
 /// The patch (RFC 7386) that brings the mirror up to date with its user's Job, or `None` if nothing is to be forwarded.

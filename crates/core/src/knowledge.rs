@@ -39,8 +39,12 @@ pub struct Memory {
     pub acknowledged: Option<(u32, Duration)>,
     /// ABSENT: the worker of that epoch answered a fresh read with 404.
     pub absent: Option<u32>,
-    /// The manager answered a fresh read: this workload is gone.
-    pub gone: bool,
+    /// A worker of that epoch has pods of this workload, though no mirror: there was one.
+    pub evidence: Option<u32>,
+    /// When (monotonic) a create of ours was last left without an answer: it may still land.
+    pub in_doubt: Option<Duration>,
+    /// The manager answered a fresh read: this workload is gone. The version is the manager's own at that time.
+    pub gone: Option<u64>,
     /// When (monotonic) its status was last written.
     pub status_written: Option<Duration>,
     /// Workers that refused the mirror.
@@ -67,6 +71,8 @@ pub struct Surroundings<'a> {
     pub workers: &'a BTreeMap<String, WorkerView>,
     /// The status rules of the manager's API server.
     pub rules: Rules,
+    /// Since when (monotonic) this process leads. Creates of the leader before it may still land for a while.
+    pub leading_since: Duration,
     /// The time.
     pub now: Now,
 }

@@ -66,6 +66,12 @@ impl Observation {
         if self.lease == lease { self } else { Self { lease, since: now.monotonic } }
     }
 
+    /// Whether `me` holds it; the version that says so.
+    pub fn held_by(&self, me: &str) -> Option<&str> {
+        let lease = self.lease.as_ref()?;
+        (lease.spec.holder_identity.as_deref() == Some(me)).then_some(lease.metadata.resource_version.as_str())
+    }
+
     /// What `me` does with what it sees. Also how a leader renews.
     pub fn bid(&self, name: &str, namespace: &str, me: &str, now: Now) -> Bid {
         let Some(lease) = &self.lease else {
@@ -116,9 +122,9 @@ mod tests {
         Now { wall: Timestamp::UNIX_EPOCH, monotonic: Duration::from_secs(seconds) }
     }
 
-    fn held_by(holder: &str, version: &str) -> Option<LeaseView> {
+    fn held_by(holder: &str, version: &str) -> LeaseView {
         let lease = json!({"metadata": {"resourceVersion": version}, "spec": {"holderIdentity": holder, "leaseTransitions": 4}});
-        Some(serde_json::from_value(lease).unwrap())
+        serde_json::from_value(lease).unwrap()
     }
 
     fn nothing() -> Observation {
@@ -137,11 +143,11 @@ mod tests {
 
     #[test]
     fn a_lease_is_taken_over_only_after_it_was_watched_not_to_change() {
-        let seen = nothing().look(held_by("other", "1"), at(100));
+        let seen = nothing().look(Some(held_by("other", "1")), at(100));
         assert_eq!(bid(&seen, at(114)), Bid::Wait);
-        let renewed = seen.clone().look(held_by("other", "2"), at(114));
+        let renewed = seen.clone().look(Some(held_by("other", "2")), at(114));
         assert_eq!(bid(&renewed, at(120)), Bid::Wait, "it was renewed in between");
-        let same = seen.look(held_by("other", "1"), at(114));
+        let same = seen.look(Some(held_by("other", "1")), at(114));
         let Bid::Take(patch) = bid(&same, at(115)) else { panic!("it did not change for 15 s") };
         assert_eq!(patch["metadata"]["resourceVersion"], "1", "only one candidate can win");
         assert_eq!(patch["spec"]["leaseTransitions"], 5);
@@ -149,13 +155,13 @@ mod tests {
 
     #[test]
     fn a_lease_that_was_given_back_is_taken_at_once() {
-        let seen = nothing().look(held_by("", "1"), at(100));
+        let seen = nothing().look(Some(held_by("", "1")), at(100));
         assert!(matches!(bid(&seen, at(100)), Bid::Take(_)));
     }
 
     #[test]
     fn a_leader_renews_without_a_transition_and_stops_before_others_may_start() {
-        let seen = nothing().look(held_by("me", "7"), at(100));
+        let seen = nothing().look(Some(held_by("me", "7")), at(100));
         let Bid::Take(patch) = bid(&seen, at(101)) else { panic!("it is mine") };
         assert_eq!(patch["spec"]["leaseTransitions"], 4);
         assert!(leads(Duration::from_secs(100), at(109)) && !leads(Duration::from_secs(100), at(110)));

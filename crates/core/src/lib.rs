@@ -18,6 +18,7 @@
 //! - [`lease`]: who leads.
 
 pub mod action;
+mod fingerprint;
 pub mod forward;
 pub mod knowledge;
 pub mod kubeconfig;

@@ -13,12 +13,12 @@ use crate::{
 
 /// Records a placement: the record for us, a condition and a label for people, in one write.
 pub fn placement(workload: &Workload, placement: &Placement) -> Result<Value, serde_json::Error> {
-    let told = Told {
-        holds: true,
-        reason: api::conditions::REASON_PLACED.into(),
-        message: format!("on worker {}", placement.worker),
-        at: Some(placement.since.clone()),
+    let (holds, reason, message) = if placement.moving {
+        (false, api::conditions::REASON_MOVING, format!("leaving worker {}, which refuses it", placement.worker))
+    } else {
+        (true, api::conditions::REASON_PLACED, format!("on worker {}", placement.worker))
     };
+    let told = Told { holds, reason: reason.into(), message, at: Some(placement.since.clone()) };
     let mut body = preconditions(workload);
     body["metadata"]["labels"] = json!({ api::labels::WORKER: placement.worker });
     body["status"] = json!({ "conditions": [placement.condition()?, placed_condition(&told)] });

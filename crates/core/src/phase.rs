@@ -6,7 +6,7 @@ use crate::{
     knowledge::{Knowledge, Sighting},
     placement::WorkerView,
     record::{Placement, Record},
-    workload::Mirror,
+    workload::{Mirror, Workload},
 };
 
 /// Where a workload stands. Derived from the objects on every event, never stored beside them.
@@ -20,7 +20,7 @@ pub enum Phase<'a> {
     Leaving,
     /// It has ended, for good.
     Finished,
-    /// Its record cannot be read, so nothing may be assumed.
+    /// Its record cannot be read, or is missing though it was placed once: nothing may be assumed.
     Unknown,
     /// A mirror exists, but the record is missing: the manager was restored, or somebody wiped the status.
     Recovering {
@@ -75,9 +75,11 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
     match &workload.record {
         Record::Unreadable => Phase::Unknown,
         Record::None => {
-            let mirrors = known.present().filter(|(_, mirror)| !mirror.deleting);
-            match mirrors.max_by_key(|(_, mirror)| mirror.epoch) {
+            let out_of_sight = workers.values().any(|worker| worker.live_identity().is_none());
+            match known.present().max_by_key(|(_, mirror)| mirror.epoch) {
                 Some((worker, mirror)) => Phase::Recovering { worker, mirror },
+                // It was placed once, and a worker that we cannot see may run it.
+                None if out_of_sight && bears_traces(workload) => Phase::Unknown,
                 None if workload.spec.suspended => Phase::Suspended,
                 None => Phase::Waiting,
             }
@@ -87,7 +89,7 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
             Some(Sighting::Present(mirror)) => Phase::Running { at, mirror },
             sighting => {
                 let last_seen = match sighting {
-                    Some(Sighting::Vanished(mirror)) if mirror.epoch == at.epoch => Some(mirror),
+                    Some(Sighting::Vanished(mirror)) if mirror.belongs_to(at) => Some(mirror),
                     _ => None,
                 };
                 Phase::Placed { at, reachable: is_reachable(at, workers), last_seen }
@@ -99,4 +101,11 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
 /// Whether the placement's worker is live and still the same cluster.
 fn is_reachable(at: &Placement, workers: &BTreeMap<String, WorkerView>) -> bool {
     workers.get(&at.worker).and_then(WorkerView::live_identity) == Some(&at.identity)
+}
+
+/// Whether a workload without a record looks as if it had been placed: somebody wiped the record, or restored the manager.
+fn bears_traces(workload: &Workload) -> bool {
+    workload.worker_label.is_some()
+        || workload.status.start_time.is_some()
+        || workload.placed.as_ref().is_some_and(|told| told.holds)
 }

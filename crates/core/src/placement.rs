@@ -11,6 +11,7 @@ use jobferry_api::annotations;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
+    fingerprint::fingerprint,
     selector::{Selector, SelectorError},
     workload::Workload,
 };
@@ -180,12 +181,9 @@ fn verdict(name: &str, worker: &WorkerView, narrowing: &Narrowed<'_>) -> Verdict
     }
 }
 
-/// Spreads workloads over equally loaded workers (FNV-1a: stable over builds, unlike the standard library's hasher).
+/// Spreads workloads over equally loaded workers.
 fn tie_break(uid: &str, worker: &str) -> u64 {
-    uid.bytes()
-        .chain([0])
-        .chain(worker.bytes())
-        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+    fingerprint(uid.bytes().chain([0]).chain(worker.bytes()))
 }
 
 impl Decision {

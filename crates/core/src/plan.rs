@@ -21,6 +21,7 @@ use crate::{
     phase::{Phase, phase},
     placement::WorkerView,
     record::{Placement, Record},
+    time::QUARANTINE,
     workload::{Mirror, Workload},
 };
 
@@ -28,12 +29,12 @@ use crate::{
 pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
     let phase = phase(known, around.workers);
     let Some(workload) = &known.workload else {
-        return if phase == Phase::Gone { retire(known) } else { Vec::new() };
+        return if phase == Phase::Gone { retire(known, around) } else { Vec::new() };
     };
     let case = Case { known, workload, around };
     let mut actions = match phase {
         Phase::NotOurs | Phase::Gone => return Vec::new(),
-        Phase::Leaving => return known.present().filter(|(_, m)| !m.deleting).map(delete).collect(),
+        Phase::Leaving => return let_go(known, around),
         // A live mirror of a finished workload is the late create that the finished mirror's name was kept to prevent.
         Phase::Finished => known.present().filter(|(_, m)| !m.deleting && !m.is_finished()).map(delete).collect(),
         Phase::Unknown => vec![Action::Alarm(Alarm::UnreadableRecord)],
@@ -45,7 +46,7 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
         Phase::Running { at, mirror } => case.follow(at, mirror),
     };
     if let Record::Placed(at) = &workload.record {
-        actions.extend(stale_mirrors(known, at).filter(|action| !actions.contains(action)).collect::<Vec<_>>());
+        actions.extend(stale_mirrors(known, workload, at));
     }
     actions
 }
@@ -62,25 +63,48 @@ fn delete((worker, mirror): (&str, &Mirror)) -> Action {
     Action::DeleteMirror { worker: worker.to_owned(), mirror: mirror.into(), pods: Pods::Later }
 }
 
-/// Mirrors of older epochs are deleted, pods first; one of a newer epoch means that we are behind.
-fn stale_mirrors(known: &Knowledge, at: &Placement) -> impl Iterator<Item = Action> {
-    let others = known.present().filter(|(_, mirror)| mirror.epoch != at.epoch && !mirror.deleting);
-    others.map(|(worker, mirror)| {
-        if mirror.epoch > at.epoch {
-            return Action::ReadAgain;
-        }
-        Action::DeleteMirror { worker: worker.to_owned(), mirror: mirror.into(), pods: Pods::First }
+/// Mirrors of older epochs are deleted, pods first; one of a newer epoch means that we are behind. A finished one stays
+/// as long as its workload is unfinished: its result counts (see [`Case::copy_end_from_before`]).
+fn stale_mirrors<'a>(
+    known: &'a Knowledge,
+    workload: &'a Workload,
+    at: &'a Placement,
+) -> impl Iterator<Item = Action> + 'a {
+    let others = known.present().filter(|(_, mirror)| !mirror.deleting && !mirror.belongs_to(at));
+    others.filter_map(|(worker, mirror)| match mirror.epoch? {
+        epoch if epoch > at.epoch => Some(Action::ReadAgain),
+        _ if mirror.is_finished() && !workload.is_finished() => None,
+        epoch if epoch == at.epoch => None,
+        _ => Some(Action::DeleteMirror { worker: worker.to_owned(), mirror: mirror.into(), pods: Pods::First }),
     })
 }
 
-/// The workload is not on the manager any more. A list or a watch event does not prove that; a fresh read does.
-fn retire(known: &Knowledge) -> Vec<Action> {
-    let mut mirrors = known.present().filter(|(_, mirror)| !mirror.deleting);
-    if known.memory.gone {
-        return mirrors.map(delete).collect();
+/// The workload is not on the manager any more. A list or a watch event does not prove that; a fresh read does, if the
+/// manager is not older than the mirror.
+fn retire(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
+    let Some((_, mirror)) = known.present().find(|(_, mirror)| !mirror.deleting) else { return Vec::new() };
+    match known.memory.gone {
+        None => vec![Action::ProveGone { namespace: mirror.namespace.clone(), name: mirror.name.clone() }],
+        Some(version) if mirror.manager_version.is_none_or(|stamp| version < stamp) => {
+            vec![Action::Alarm(Alarm::ManagerRestored(format!("{}/{}", mirror.namespace, mirror.name)))]
+        }
+        Some(_) => let_go(known, around),
     }
-    let prove = |(_, m): (&str, &Mirror)| Action::ProveGone { namespace: m.namespace.clone(), name: m.name.clone() };
-    mirrors.next().map(prove).into_iter().collect()
+}
+
+/// Deletes the mirrors of a workload that is gone or going. A finished one stays for as long as a create of an earlier
+/// leader, or one of ours without an answer, may still land: its name is what keeps that from running again.
+fn let_go(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
+    let quiet = known.memory.in_doubt.unwrap_or_default().max(around.leading_since) + QUARANTINE;
+    let going = known.present().filter(|(_, mirror)| !mirror.deleting);
+    going
+        .map(|(worker, mirror)| {
+            if mirror.is_finished() && around.now.monotonic < quiet {
+                return Action::WakeAt(quiet);
+            }
+            delete((worker, mirror))
+        })
+        .collect()
 }
 
 impl Case<'_> {
@@ -88,7 +112,8 @@ impl Case<'_> {
     fn recover(&self, worker: &str, mirror: &Mirror) -> Vec<Action> {
         let identity = self.around.workers.get(worker).and_then(WorkerView::live_identity);
         let record = identity.map(|identity| {
-            let placement = Placement::new(worker.into(), identity.into(), mirror.epoch, self.around.now.wall);
+            let epoch = mirror.epoch.unwrap_or(1);
+            let placement = Placement::new(worker.into(), identity.into(), epoch, self.around.now.wall);
             Action::RecordPlacement(placement.with_mirror(&mirror.uid))
         });
         record.into_iter().collect()

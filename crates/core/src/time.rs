@@ -20,13 +20,19 @@ impl Now {
     }
 }
 
-/// QUARANTINE, the D of the protocol: how long a create that we sent may still surface. A create carries a deadline of
-/// 10 s from our side, and an API server gives up on a request whose client has gone after 60 s; the rest is margin.
-/// A mirror is created only within this time after its placement was acknowledged, and nothing is moved before it is over.
-pub const QUARANTINE: Duration = Duration::from_secs(75);
-
-/// The deadline of one write. Well inside [`QUARANTINE`], long enough for a busy API server with webhooks.
+/// The deadline of one write. Long enough for a busy API server with webhooks.
 pub const WRITE_DEADLINE: Duration = Duration::from_secs(10);
+
+/// A mirror's create is sent only this soon after the manager acknowledged its placement; later the placement is recorded
+/// anew first, which is cheap.
+pub const CREATE_WINDOW: Duration = Duration::from_secs(10);
+
+/// QUARANTINE, the D of the protocol: after this time no create of a placement can surface any more. It was sent within
+/// [`CREATE_WINDOW`], we gave up on it after [`WRITE_DEADLINE`], and an API server gives up on a request whose client has
+/// gone after 60 s. Nothing is moved before it is over.
+pub const QUARANTINE: Duration = Duration::from_secs(80);
+
+const _: () = assert!(CREATE_WINDOW.as_secs() + WRITE_DEADLINE.as_secs() + 60 <= QUARANTINE.as_secs());
 
 /// After the first status change of a workload, which is written at once, changes are gathered for this long. People do
 /// not read faster, and a Job with a thousand pods would otherwise cost a thousand writes.

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     forward::{self, Digest, Forwarded},
-    record::Record,
+    record::{Placement, Record},
 };
 
 /// A user's workload on the management cluster.
@@ -35,6 +35,8 @@ pub struct Workload {
     pub narrowing: Narrowing,
     /// Where it was placed, as recorded on it.
     pub record: Record,
+    /// The worker that its label names. Users can write it: a hint, never a record.
+    pub worker_label: Option<String>,
     /// What people were last told about its placement.
     pub placed: Option<Told>,
     /// A fingerprint of everything that is forwarded to its mirror.
@@ -78,8 +80,12 @@ pub struct Mirror {
     pub resource_version: String,
     /// The UID of the workload that it was made from.
     pub origin_uid: String,
-    /// The placement that it was made for.
-    pub epoch: u32,
+    /// The placement that it was made for. `None`: the mark cannot be read, so nothing may be concluded from it.
+    pub epoch: Option<u32>,
+    /// The manager's resourceVersion when it was made. `None`: the mark cannot be read.
+    pub manager_version: Option<u64>,
+    /// Somebody gave it to another controller, so the worker does not run it.
+    pub delegated: bool,
     /// Somebody asked for its deletion; its pods may still run.
     pub deleting: bool,
     /// A fingerprint of what was last forwarded to it. `None`: somebody took the mark off, and nothing is forwarded.
@@ -101,6 +107,11 @@ impl Workload {
 }
 
 impl Mirror {
+    /// Whether it is the mirror of this placement: by its mark, or, where somebody damaged the mark, by its UID.
+    pub fn belongs_to(&self, at: &Placement) -> bool {
+        self.epoch.map_or(at.mirror.as_ref() == Some(&self.uid), |epoch| epoch == at.epoch)
+    }
+
     /// Complete or Failed, for good.
     pub fn is_finished(&self) -> bool {
         is_finished(&self.status)
@@ -156,6 +167,7 @@ impl<'de> Deserialize<'de> for Workload {
                 selector: annotations.get(api::annotations::WORKER_SELECTOR).cloned(),
             },
             record,
+            worker_label: labels.get(api::labels::WORKER).cloned(),
             placed,
             forwardable,
             status,
@@ -173,7 +185,9 @@ impl<'de> Deserialize<'de> for Mirror {
             uid: wire.metadata.uid,
             resource_version: wire.metadata.resource_version,
             origin_uid: marks.origin_uid,
-            epoch: marks.epoch.parse().unwrap_or(0),
+            epoch: marks.epoch.parse().ok(),
+            manager_version: marks.manager_version.parse().ok(),
+            delegated: wire.spec.managed_by.as_deref().is_some_and(|name| name != job_api::managed_by::RESERVED),
             deleting: wire.metadata.deletion_timestamp.is_some(),
             forwarded: marks.forwarded.as_deref().map(forward::digest),
             status: wire.status,
@@ -187,6 +201,8 @@ struct MirrorMarks {
     origin_uid: String,
     #[serde(rename = "jobferry.dev/epoch", default)]
     epoch: String,
+    #[serde(rename = "jobferry.dev/manager-resource-version", default)]
+    manager_version: String,
     #[serde(rename = "jobferry.dev/forwarded", default)]
     forwarded: Option<String>,
 }

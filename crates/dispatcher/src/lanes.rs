@@ -12,7 +12,11 @@ use jobferry_kubeio::Queue;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Shared, execute, index::Uid, spawn};
+use crate::{
+    Shared, execute,
+    index::{Planned, Uid},
+    spawn,
+};
 
 /// Requests under way to the manager. The client opens a connection for each; an API server's fair queuing gives one
 /// client about as much.
@@ -87,7 +91,7 @@ pub(crate) fn start_manager_lane(shared: &Arc<Shared>) {
     }
 }
 
-/// Starts the lane of a worker that has just been connected; it ends with `connection`.
+/// Starts the lane of a worker whose identity was checked and whose mirrors are listed; it ends with `connection`.
 pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, client: &Client, connection: &CancellationToken) {
     let queue = Queue::new(FIRST_RETRY, LAST_RETRY);
     let mut lanes = shared.lanes.workers.lock().unwrap_or_else(PoisonError::into_inner);
@@ -114,17 +118,19 @@ pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, client: &Cli
 
 async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
     let now = shared.clock.now();
-    let (actions, workload) = shared.index.plan(uid, shared.rules, now);
+    let Planned { actions, workload, woken } = shared.index.plan(uid, shared.rules, shared.leading_since, now);
+    shared.lanes.plan_all(woken);
     let mut failed = false;
     for action in actions {
         if !shared.leadership.holds(&shared.clock) {
-            return;
+            failed = true;
+            break;
         }
         match owner(&action) {
             Owner::Manager => failed |= execute::on_manager(shared, uid, workload.as_ref(), action).await.is_err(),
             Owner::Worker(worker) => {
                 if let Some(lane) = shared.lanes.worker(worker) {
-                    lane.add(uid.clone());
+                    lane.remind(uid.clone());
                 }
             }
             Owner::Nobody => match action {
@@ -142,21 +148,27 @@ async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
 }
 
 async fn worker_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, name: &str, client: &Client, uid: &Uid) {
-    let (actions, workload) = shared.index.plan(uid, shared.rules, shared.clock.now());
-    let mut failed = false;
+    let Planned { actions, workload, woken } =
+        shared.index.plan(uid, shared.rules, shared.leading_since, shared.clock.now());
+    shared.lanes.plan_all(woken);
+    let (mut acted, mut failed) = (false, false);
     for action in actions {
         if !shared.leadership.holds(&shared.clock) {
-            return;
+            failed = true;
+            break;
         }
         if matches!(owner(&action), Owner::Worker(worker) if worker == name) {
+            acted = true;
             failed |= execute::on_worker(shared, client, uid, workload.as_ref(), action).await.is_err();
         }
     }
     if failed {
         queue.retry(uid.clone());
-    } else {
-        queue.forget(uid);
+        return;
     }
+    queue.forget(uid);
     // What was learned may be the manager's turn now.
-    shared.lanes.plan_all([uid.clone()]);
+    if acted {
+        shared.lanes.plan_all([uid.clone()]);
+    }
 }

@@ -75,9 +75,14 @@ impl Candidate {
 
     /// Renews for as long as it works; returns when leadership is lost.
     pub(crate) async fn keep(&mut self, leadership: &Leadership) {
-        while leadership.holds(&self.clock) {
+        loop {
             tokio::time::sleep(RETRY_PERIOD).await;
-            if let Some(sent) = self.try_once().await {
+            let renewed = self.try_once().await;
+            // A term that has lapsed is over, even if the lease could be renewed later: others may have seen the gap.
+            if !leadership.holds(&self.clock) {
+                break;
+            }
+            if let Some(sent) = renewed {
                 leadership.renew(sent);
             }
         }
@@ -86,14 +91,14 @@ impl Candidate {
 
     /// Gives the lease back, so that the next dispatcher need not wait for it to run out.
     pub(crate) async fn release(&mut self) {
-        let empty = json!({"spec": {"holderIdentity": "", "leaseDurationSeconds": 1}}).to_string().into_bytes();
-        if self.look().await.is_ok()
-            && let Bid::Take(_) = self.bid()
-        {
-            let released = kubeio::patch(&self.client, &self.path(), Patch::Merge, empty, DEADLINE).await;
-            if let Err(error) = released {
-                tracing::debug!(%error, "the lease was not given back; it runs out by itself");
-            }
+        if self.look().await.is_err() {
+            return;
+        }
+        let Some(version) = self.seen.held_by(&self.lease.identity) else { return };
+        let body = json!({"metadata": {"resourceVersion": version}, "spec": {"holderIdentity": ""}});
+        let body = body.to_string().into_bytes();
+        if let Err(error) = kubeio::patch(&self.client, &self.path(), Patch::Merge, body, DEADLINE).await {
+            tracing::debug!(%error, "the lease was not given back; it runs out by itself");
         }
     }
 

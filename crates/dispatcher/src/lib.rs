@@ -91,6 +91,8 @@ pub(crate) struct Shared {
     pub(crate) index: Index,
     pub(crate) lanes: Lanes,
     pub(crate) leadership: Leadership,
+    /// When (monotonic) this term began.
+    pub(crate) leading_since: Duration,
     pub(crate) options: Options,
     pub(crate) tasks: TaskTracker,
     pub(crate) shutdown: CancellationToken,
@@ -110,6 +112,7 @@ pub async fn run(manager: Client, options: Options, shutdown: CancellationToken)
             index: Index::default(),
             lanes: Lanes::default(),
             leadership,
+            leading_since: clock.now().monotonic,
             options: options.clone(),
             tasks: TaskTracker::new(),
             shutdown: term,

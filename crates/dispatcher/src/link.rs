@@ -81,58 +81,79 @@ async fn connect_and_follow(
         Ok(version) => version.git_version,
         Err(error) => return Ended::Away(error.to_string()),
     };
-    lanes::start_worker_lane(shared, name, &client, connection);
     let mirrors = Collection::new("/apis/batch/v1/jobs", |mirror: &Mirror| &mirror.resource_version)
         .labels(format!("{}={}", labels::ORIGIN, shared.origin))
         .seed(shared.options.seed);
     let mut events = std::pin::pin!(kubeio::watch(client.clone(), mirrors));
-    let mut live = false;
+    let mut session = Session { shared, name, identity, version, live: false, lane: false, complaint: None };
     while let Some(event) = events.next().await {
-        // What comes after a break may come from another cluster behind the same address.
-        if !live && matches!(event, Event::Reset(_) | Event::Resumed) {
+        // A list, and whatever comes after a break, may come from another cluster behind the same address.
+        if matches!(event, Event::Reset(_) | Event::Resumed) {
             match check_identity(shared, name, &client).await {
-                Ok(found) if found == identity => {}
-                Ok(found) => return Ended::Unfit(format!("another cluster answers: {found} instead of {identity}")),
+                Ok(found) if found == session.identity => {}
+                Ok(found) => {
+                    let known = &session.identity;
+                    return Ended::Unfit(format!("another cluster answers: {found} instead of {known}"));
+                }
                 Err(ended) => return ended,
             }
         }
         match event {
             Event::Reset(mirrors) => {
                 let touched = shared.index.reset_mirrors(name, mirrors);
-                connected(shared, name, &identity, &version, &mut live, backoff).await;
+                session.connected(&client, connection, backoff).await;
                 shared.lanes.plan_all(touched);
             }
-            Event::Resumed => connected(shared, name, &identity, &version, &mut live, backoff).await,
+            Event::Resumed => session.connected(&client, connection, backoff).await,
             Event::Applied(mirror) => shared.lanes.plan_all(shared.index.apply_mirror(name, mirror)),
             Event::Deleted(mirror) => shared.lanes.plan_all(shared.index.delete_mirror(name, mirror)),
             Event::Interrupted(error) => {
                 if error.refusal().is_some_and(|refusal| refusal.code == 401) {
                     return Ended::Unfit(format!("the credentials are refused: {error}"));
                 }
-                if std::mem::take(&mut live) {
-                    tracing::warn!(worker = name, %error, "connection lost; running work goes on");
-                    set_link(shared, name, Link::Away { since: shared.clock.now().wall });
-                    report::disconnected(shared, name, &error.to_string(), true).await;
-                }
+                session.interrupted(&error).await;
             }
         }
     }
     Ended::Away("the watch ended".into())
 }
 
-async fn connected(
-    shared: &Arc<Shared>,
-    name: &str,
-    identity: &str,
-    version: &str,
-    live: &mut bool,
-    backoff: &mut Backoff,
-) {
-    backoff.reset();
-    if !std::mem::replace(live, true) {
-        tracing::info!(worker = name, identity, version, "connected");
-        set_link(shared, name, Link::Live { identity: identity.to_owned() });
-        report::connected(shared, name, identity, version).await;
+/// One connection, as far as people and plans are told of it.
+struct Session<'a> {
+    shared: &'a Arc<Shared>,
+    name: &'a str,
+    identity: String,
+    version: String,
+    live: bool,
+    /// Its lane was started.
+    lane: bool,
+    /// What people were told of the last interruption.
+    complaint: Option<String>,
+}
+
+impl Session<'_> {
+    async fn connected(&mut self, client: &Client, connection: &CancellationToken, backoff: &mut Backoff) {
+        backoff.reset();
+        self.complaint = None;
+        // Not before its identity is checked and its mirrors are listed: what is asked there counts as proof.
+        if !std::mem::replace(&mut self.lane, true) {
+            lanes::start_worker_lane(self.shared, self.name, client, connection);
+        }
+        if !std::mem::replace(&mut self.live, true) {
+            tracing::info!(worker = self.name, identity = self.identity, version = self.version, "connected");
+            set_link(self.shared, self.name, Link::Live { identity: self.identity.clone() });
+            report::connected(self.shared, self.name, &self.identity, &self.version).await;
+        }
+    }
+
+    async fn interrupted(&mut self, error: &CallError) {
+        let complaint = error.to_string();
+        if std::mem::take(&mut self.live) || self.complaint.as_ref() != Some(&complaint) {
+            tracing::warn!(worker = self.name, %error, "connection lost; running work goes on");
+            set_link(self.shared, self.name, Link::Away { since: self.shared.clock.now().wall });
+            report::disconnected(self.shared, self.name, &complaint, true).await;
+            self.complaint = Some(complaint);
+        }
     }
 }
 
@@ -146,8 +167,7 @@ async fn check_identity(shared: &Arc<Shared>, name: &str, client: &Client) -> Re
     if identity == shared.origin {
         return Err(Ended::Unfit("this is the management cluster itself; it cannot be its own worker".into()));
     }
-    match shared.index.worker_with_identity(&identity, name) {
-        Some(other) => Err(Ended::Unfit(format!("this cluster is registered already, as Worker {other}"))),
-        None => Ok(identity),
-    }
+    let already = |other| Ended::Unfit(format!("this cluster is registered already, as Worker {other}"));
+    shared.index.claim_identity(name, &identity).map_err(already)?;
+    Ok(identity)
 }

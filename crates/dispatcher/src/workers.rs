@@ -7,6 +7,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 use jobferry_api::Worker;
+use jobferry_core::placement::Link;
 use jobferry_kubeio::{self as kubeio, Collection, Event};
 use tokio_util::sync::CancellationToken;
 
@@ -103,6 +104,9 @@ fn connect(shared: &Arc<Shared>, worker: &Worker) -> CancellationToken {
 fn reconnect(shared: &Arc<Shared>, running: &mut Started) {
     tracing::info!(worker = running.worker.metadata.name, "credentials changed; connecting anew");
     running.stop.cancel();
+    // Whoever answers by the new credentials may be another cluster: nothing is proved or created before it is known.
+    let name = running.worker.metadata.name.as_deref().unwrap_or_default();
+    shared.lanes.plan_all(shared.index.change_worker(name, |view| view.link = Link::Connecting));
     running.stop = connect(shared, &running.worker);
 }
 
@@ -110,6 +114,6 @@ fn stop(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, name: &st
     if let Some(running) = started.remove(name) {
         tracing::info!(worker = name, "removed");
         running.stop.cancel();
-        shared.index.remove_worker(name);
+        shared.lanes.plan_all(shared.index.remove_worker(name));
     }
 }

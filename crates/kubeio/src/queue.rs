@@ -68,6 +68,17 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         self.shared.changed.notify_one();
     }
 
+    /// Hands the key out as soon as a worker is free, unless it waits for its time already: a reminder does not cut a
+    /// back-off short.
+    pub fn remind(&self, key: K) {
+        let mut state = self.lock();
+        if !state.due.contains_key(&key) {
+            state.make_ready(key);
+            drop(state);
+            self.shared.changed.notify_one();
+        }
+    }
+
     /// Hands the key out after `delay`, unless it is due earlier already.
     pub fn add_after(&self, key: K, delay: Duration) {
         if delay.is_zero() {
@@ -249,6 +260,19 @@ mod tests {
         }
         assert!(waits[0] < waits[2], "{waits:?}");
         assert!(waits[3] <= Duration::from_secs(1) + Duration::from_millis(2), "{waits:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_reminder_does_not_cut_a_back_off_short_and_an_add_does() {
+        let queue = queue();
+        queue.retry("a");
+        queue.remind("a");
+        assert!(is_idle(&queue).await);
+        queue.add("a");
+        assert_eq!(queue.next().await, "a");
+        queue.done(&"a");
+        queue.remind("a");
+        assert_eq!(queue.next().await, "a");
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,7 +8,7 @@ use crate::{
     knowledge::Refusal,
     project::fail,
     record::Placement,
-    time::{QUARANTINE, REFUSAL_PAUSE, WRITE_DEADLINE},
+    time::{CREATE_WINDOW, REFUSAL_PAUSE},
     workload::Mirror,
 };
 
@@ -16,13 +16,15 @@ impl Case<'_> {
     /// The record says that there should be a mirror, and none is to be seen.
     pub(super) fn create(&self, at: &Placement, reachable: bool, last_seen: Option<&Mirror>) -> Vec<Action> {
         // Its end was seen, even though it is gone now: that result is the workload's.
-        if let Some(mirror) = last_seen.filter(|mirror| mirror.is_finished()) {
-            return self.copy_status(at, mirror);
+        if let Some(actions) = self.copy_end_from_before(at) {
+            return actions;
         }
         if !reachable {
             return Vec::new();
         }
-        let existed = at.mirror.is_some() || last_seen.is_some();
+        // Pods that carry the workload's UID prove that there was a mirror, even if nobody saw it.
+        let evidence = self.known.memory.evidence == Some(at.epoch);
+        let existed = at.mirror.is_some() || last_seen.is_some() || evidence;
         if let Some(refusal) = self.known.memory.refusals.get(&at.worker)
             && !existed
             && let Some(actions) = self.take_refusal(at, refusal)
@@ -56,16 +58,17 @@ impl Case<'_> {
         self.known.memory.absent == Some(at.epoch)
     }
 
-    /// The create has a deadline of its own, and all of it must lie within the quarantine of its placement.
+    /// The create and all that may come of it must lie within the quarantine of its placement.
     fn may_create(&self, at: &Placement) -> bool {
         self.known.memory.acknowledged.is_some_and(|(epoch, acknowledged)| {
-            epoch == at.epoch && self.around.now.since(acknowledged) + WRITE_DEADLINE < QUARANTINE
+            epoch == at.epoch && self.around.now.since(acknowledged) < CREATE_WINDOW
         })
     }
 
     /// The worker refused: go elsewhere if somebody else takes it, else wait and ask again. `None`: ask again now.
     fn take_refusal(&self, at: &Placement, refusal: &Refusal) -> Option<Vec<Action>> {
-        let elsewhere = self.choose().is_ok_and(|decision| decision.chosen.is_some());
+        let chosen = self.choose().ok().and_then(|decision| decision.chosen);
+        let elsewhere = chosen.is_some_and(|chosen| chosen.worker != at.worker);
         if elsewhere {
             // A refused create never proves that an earlier one did not get through.
             return Some(if self.is_absent(at) {

@@ -5,6 +5,7 @@ use jobferry_api as api;
 use super::Case;
 use crate::{
     action::{Action, Alarm},
+    knowledge::Sighting,
     project::project,
     record::Placement,
     time::STATUS_INTERVAL,
@@ -14,12 +15,26 @@ use crate::{
 impl Case<'_> {
     /// The mirror is there: keep the user's workload live.
     pub(super) fn follow(&self, at: &Placement, mirror: &Mirror) -> Vec<Action> {
-        if mirror.epoch != at.epoch {
+        if !mirror.belongs_to(at) {
             return Vec::new();
         }
         let mut actions = self.copy_status(at, mirror);
         actions.extend(self.forward_edit(at, mirror));
+        // One write at a time: two with the same resourceVersion would only conflict.
+        if actions.is_empty() && self.workload.placed.as_ref().is_some_and(|told| !told.holds) {
+            actions = self.tell(true, api::conditions::REASON_PLACED, format!("on worker {}", at.worker));
+        }
         actions
+    }
+
+    /// A mirror of an earlier placement that finished after all: its result is the workload's, and nothing else may be
+    /// started. Mirrors of this kind come from creates that were answered too late.
+    pub(super) fn copy_end_from_before(&self, at: &Placement) -> Option<Vec<Action>> {
+        let sightings = self.known.mirrors.values().map(|sighting| match sighting {
+            Sighting::Present(mirror) | Sighting::Vanished(mirror) => mirror,
+        });
+        let mirror = sightings.filter(|mirror| mirror.is_finished()).max_by_key(|mirror| mirror.epoch)?;
+        Some(self.copy_status(at, mirror))
     }
 
     pub(super) fn copy_status(&self, at: &Placement, mirror: &Mirror) -> Vec<Action> {

@@ -7,6 +7,9 @@ impl Case<'_> {
     /// The intent is written. What is left of older epochs is deleted (see `stale_mirrors`); when the worker has nothing
     /// of it and no create can still be under way, the next worker is chosen.
     pub(super) fn leave(&self, at: &Placement, reachable: bool) -> Vec<Action> {
+        if let Some(actions) = self.copy_end_from_before(at) {
+            return actions;
+        }
         let still_there = matches!(self.known.mirrors.get(&at.worker), Some(Sighting::Present(_)));
         if still_there || !reachable {
             return Vec::new();

@@ -32,7 +32,11 @@ impl Case<'_> {
             Ok(decision) => (api::conditions::REASON_NO_WORKER_FITS, decision.why_not()),
             Err(error) => (api::conditions::REASON_INVALID_NARROWING, error.to_string()),
         };
-        self.tell(false, reason, message)
+        let mut actions = self.tell(false, reason, message);
+        // Nothing else wakes a workload when a worker that refused it may be asked again.
+        let refusals = self.known.memory.refusals.values().map(|refusal| refusal.at + REFUSAL_REMEMBERED);
+        actions.extend(refusals.filter(|at| *at > self.around.now.monotonic).min().map(Action::WakeAt));
+        actions
     }
 
     /// The choice among the workers that have not refused this workload lately.

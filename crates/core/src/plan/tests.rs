@@ -8,7 +8,7 @@ use crate::{
     forward::Forwarded,
     knowledge::{Memory, Refusal, Sighting},
     placement::Link,
-    time::{Now, QUARANTINE, STATUS_INTERVAL, WRITE_DEADLINE},
+    time::{CREATE_WINDOW, Now, QUARANTINE, STATUS_INTERVAL},
 };
 use job_api::Rules;
 use k8s_openapi::jiff::Timestamp;
@@ -48,7 +48,8 @@ fn placement() -> Placement {
 fn mirror(status: &Value) -> Mirror {
     serde_json::from_value(json!({
         "metadata": {"namespace": "ml", "name": "train", "uid": "m1", "resourceVersion": "5",
-                     "annotations": {"jobferry.dev/origin-uid": "u1", "jobferry.dev/epoch": "1"}},
+                     "annotations": {"jobferry.dev/origin-uid": "u1", "jobferry.dev/epoch": "1",
+                                     "jobferry.dev/manager-resource-version": "42"}},
         "status": status,
     }))
     .unwrap()
@@ -118,7 +119,10 @@ impl World {
         if !self.job.is_null() {
             self.known.workload = Some(serde_json::from_value(self.job).unwrap());
         }
-        plan(&self.known, Surroundings { workers: &self.workers, rules: Rules::newest(), now: NOW })
+        plan(
+            &self.known,
+            Surroundings { workers: &self.workers, rules: Rules::newest(), leading_since: Duration::ZERO, now: NOW },
+        )
     }
 }
 
@@ -207,8 +211,7 @@ fn a_suspended_workload_is_not_placed_and_looks_as_the_built_in_controller_shows
 fn the_mirror_is_created_only_soon_after_its_placement_was_acknowledged() {
     let placed = || world().placed(&placement());
     assert_eq!(placed().acknowledged(Duration::from_secs(1)).plan(), [Action::CreateMirror(placement())]);
-    let too_late = QUARANTINE.checked_sub(WRITE_DEADLINE).unwrap();
-    assert_eq!(placed().acknowledged(too_late).plan(), [prove_absent()]);
+    assert_eq!(placed().acknowledged(CREATE_WINDOW).plan(), [prove_absent()]);
 }
 
 #[test]
@@ -265,6 +268,8 @@ fn a_move_waits_for_the_quarantine_and_for_absence_before_it_goes_on() {
     let [Action::RecordPlacement(next)] = plan.as_slice() else { panic!("{plan:?}") };
     assert_eq!((next.worker.as_str(), next.epoch, next.moving, next.carried.failed), ("eu-2", 2, false, 2));
     assert_eq!(moving(QUARANTINE, Some(2)).link("eu-1", AWAY).plan(), [], "an unreachable worker proves nothing");
+    let nobody = moving(QUARANTINE, Some(2)).link("eu-2", AWAY).plan();
+    assert!(matches!(nobody[..], [Action::Tell(_), Action::WakeAt(_)]), "the first one is asked again: {nobody:?}");
     let left_over = moving(QUARANTINE, None).mirror_on("eu-1", running()).plan();
     assert_eq!(left_over, [delete_pods_first_on("eu-1")]);
 }
@@ -336,7 +341,7 @@ fn a_stale_mirror_is_deleted_and_a_newer_one_means_that_we_are_behind() {
     let second = || Placement::new("eu-2".into(), "id-2".into(), 2, NOW.wall);
     let plan = world().placed(&second()).mirror_on("eu-1", running()).plan();
     assert_eq!(plan, [Action::ProveAbsent { worker: "eu-2".into(), epoch: 2 }, delete_pods_first_on("eu-1")]);
-    let newer = Mirror { epoch: 3, ..running() };
+    let newer = Mirror { epoch: Some(3), ..running() };
     assert_eq!(world().placed(&second()).mirror_on("eu-2", newer).plan(), [Action::ReadAgain]);
 }
 
@@ -348,6 +353,45 @@ fn a_missing_record_is_recovered_from_the_mirror_and_never_placed_anew() {
         "{plan:?}"
     );
     assert_eq!(world().mirror_on("eu-2", running()).link("eu-2", AWAY).plan(), []);
+}
+
+#[test]
+fn a_mirror_whose_mark_was_damaged_is_known_by_its_uid_and_never_deleted_for_it() {
+    let damaged = || Mirror { epoch: None, ..running() };
+    let plan = world().placed(&placement().with_mirror("m1")).mirror_on("eu-1", damaged()).plan();
+    assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "{plan:?}");
+    let second = Placement::new("eu-1".into(), "id-1".into(), 2, NOW.wall);
+    assert_eq!(world().placed(&second).mirror_on("eu-1", damaged()).plan(), []);
+}
+
+#[test]
+fn a_stale_mirror_that_finished_after_all_ends_the_workload_instead_of_running_it_again() {
+    let intent = placement().leaving(0, NOW.wall);
+    let plan = world().placed(&intent).mirror_on("eu-1", complete()).plan();
+    assert!(matches!(&plan[..], [Action::WriteStatus { status, .. }] if status.succeeded == Some(1)), "{plan:?}");
+    let elsewhere = Placement::new("eu-2".into(), "id-2".into(), 2, NOW.wall);
+    let plan = world().placed(&elsewhere).mirror_on("eu-1", complete()).plan();
+    assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "{plan:?}");
+}
+
+#[test]
+fn a_workload_that_lost_its_record_is_not_placed_while_a_worker_is_out_of_sight() {
+    let traces = || world().job("/metadata/labels", json!({"jobferry.dev/worker": "eu-1"}));
+    assert_eq!(traces().link("eu-1", AWAY).plan(), [Action::Alarm(Alarm::UnreadableRecord)]);
+    assert!(matches!(traces().plan()[..], [Action::RecordPlacement(_)]));
+    let going = Mirror { deleting: true, ..running() };
+    let plan = traces().mirror_on("eu-1", going).plan();
+    assert!(
+        matches!(&plan[..], [Action::RecordPlacement(p)] if p.worker == "eu-1"),
+        "its pods may still run: {plan:?}"
+    );
+}
+
+#[test]
+fn once_the_mirror_is_there_nobody_says_any_more_that_it_was_refused() {
+    let said = json!({"type": "jobferry.dev/Placed", "status": "False", "reason": "Refused", "message": "quota"});
+    let plan = world().placed(&placement()).condition(said).mirror_on("eu-1", mirror(&json!({}))).plan();
+    assert!(matches!(&plan[..], [Action::Tell(told)] if told.holds), "{plan:?}");
 }
 
 #[test]
@@ -368,7 +412,28 @@ fn a_deleted_workload_takes_its_mirror_along() {
 fn an_orphan_is_removed_only_after_the_manager_proved_its_owner_gone() {
     let orphan = || world().without_workload().mirror_on("eu-1", running());
     assert_eq!(orphan().plan(), [Action::ProveGone { namespace: "ml".into(), name: "train".into() }]);
-    assert_eq!(orphan().remembering(Memory { gone: true, ..Memory::default() }).plan(), [delete_on("eu-1")]);
+    let proved = |version| orphan().remembering(Memory { gone: Some(version), ..Memory::default() }).plan();
+    assert_eq!(proved(42), [delete_on("eu-1")]);
+    let restored = proved(41);
+    assert!(matches!(restored[..], [Action::Alarm(Alarm::ManagerRestored(_))]), "{restored:?}");
+}
+
+#[test]
+fn a_finished_mirror_guards_its_name_until_no_create_can_land_any_more() {
+    let gone = |in_doubt| {
+        let memory = Memory { gone: Some(42), in_doubt, ..Memory::default() };
+        world().without_workload().mirror_on("eu-1", complete()).remembering(memory).plan()
+    };
+    assert_eq!(gone(None), [delete_on("eu-1")]);
+    assert_eq!(gone(Some(NOW.monotonic)), [Action::WakeAt(NOW.monotonic + QUARANTINE)]);
+}
+
+#[test]
+fn pods_without_a_mirror_prove_that_there_was_one() {
+    let memory = Memory { absent: Some(1), evidence: Some(1), ..Memory::default() };
+    let plan = world().placed(&placement()).remembering(memory).plan();
+    let [Action::WriteStatus { status, .. }] = plan.as_slice() else { panic!("{plan:?}") };
+    assert!(conditions::is_true(status.conditions.as_deref().unwrap(), "Failed"));
 }
 
 #[test]

@@ -76,7 +76,15 @@ fn planned(workload: &Value) -> Vec<Action> {
         ..Knowledge::default()
     };
     let now = Now { wall: NOW.parse().unwrap(), monotonic: Duration::from_secs(1000) };
-    plan(&known, Surroundings { workers: &BTreeMap::new(), rules: Rules::newest(), now })
+    plan(
+        &known,
+        Surroundings {
+            workers: &BTreeMap::new(),
+            rules: Rules::newest(),
+            leading_since: std::time::Duration::ZERO,
+            now,
+        },
+    )
 }
 
 #[test]

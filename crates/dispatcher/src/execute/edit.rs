@@ -1,0 +1,51 @@
+//! Sending the user's edits to the mirror.
+
+use std::sync::Arc;
+
+use jobferry_core::{action::MirrorRef, forward, record::Record, time::WRITE_DEADLINE, workload::Workload};
+use jobferry_kubeio::{self as kubeio, Patch};
+use kube::Client;
+use serde_json::Value;
+
+use super::{Unfinished, decode, final_refusal, log, mirror::learn, name_of, read_raw};
+use crate::{Shared, paths};
+
+/// Sends the last edit. Both objects are read whole: the index keeps only fingerprints.
+pub(super) async fn forward(
+    shared: &Arc<Shared>,
+    client: &Client,
+    workload: &Workload,
+    worker: &str,
+    mirror: &MirrorRef,
+    digest: forward::Digest,
+) -> Result<(), Unfinished> {
+    let uid = &workload.uid;
+    let Record::Placed(at) = &workload.record else { return Ok(()) };
+    let path = paths::job(&workload.namespace, &workload.name);
+    let failed = |error| log("read what to forward", uid, &error);
+    let job: Value = decode(&read_raw(&shared.manager, &path).await.map_err(failed)?)?;
+    let stored = read_raw(client, &path).await.map_err(failed)?;
+    let current: Value = decode(&stored)?;
+    // Either may have been replaced by another object of the same name since the plan was made.
+    let is = |object: &Value, uid: &str| object.pointer("/metadata/uid").and_then(Value::as_str) == Some(uid);
+    if !is(&job, uid) || !is(&current, &mirror.uid) {
+        return Err(Unfinished);
+    }
+    let Some(edit) = forward::edit(&job, &current, at.carried) else { return learn(shared, worker, &stored) };
+    match kubeio::patch(client, &path, Patch::Merge, edit.to_string().into_bytes(), WRITE_DEADLINE).await {
+        Ok(answer) => {
+            tracing::info!(job = name_of(workload), worker, "edit forwarded");
+            shared.index.remember(uid, |memory| memory.edit_refused = None);
+            learn(shared, worker, &answer)
+        }
+        Err(error) if error.is_conflict() || error.is_not_found() => Err(Unfinished),
+        Err(error) => match final_refusal(&error) {
+            Some(refusal) => {
+                tracing::warn!(job = name_of(workload), worker, why = refusal.message, "the worker refuses an edit");
+                shared.index.remember(uid, |memory| memory.edit_refused = Some((digest, refusal.message.clone())));
+                Ok(())
+            }
+            None => Err(log("forward an edit", uid, &error)),
+        },
+    }
+}

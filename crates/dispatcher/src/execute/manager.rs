@@ -1,0 +1,132 @@
+//! Reads and writes of the user's workload.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use jobferry_core::{
+    patch,
+    record::Placement,
+    time::WRITE_DEADLINE,
+    workload::{Told, Workload},
+};
+use jobferry_kubeio::{self as kubeio, Patch};
+use k8s_openapi::api::batch::v1::JobStatus;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{Unfinished, decode, log, name_of};
+use crate::{Shared, link, paths};
+
+pub(super) async fn record_placement(
+    shared: &Arc<Shared>,
+    workload: &Workload,
+    placement: &Placement,
+) -> Result<(), Unfinished> {
+    let uid = &workload.uid;
+    let body = patch::placement(workload, placement).map_err(|error| log("encode", uid, &error))?;
+    let answer = patch_status(shared, workload, &body).await?;
+    let (worker, epoch) = (&placement.worker, placement.epoch);
+    tracing::info!(job = name_of(workload), worker, epoch, moving = placement.moving, "placed");
+    let acknowledged = Some((epoch, shared.clock.now().monotonic));
+    shared.index.remember(uid, |memory| {
+        let renewed = memory.acknowledged.is_some_and(|(before, _)| before == epoch);
+        memory.acknowledged = acknowledged;
+        memory.absent = None;
+        // A new placement asks the worker anew; the same one recorded again is still the one that it refused.
+        if !renewed && !placement.moving {
+            memory.refusals.remove(worker);
+        }
+    });
+    if !placement.moving && placement.mirror.is_none() {
+        shared.index.keep_fresh(uid, answer.clone());
+    }
+    learn(shared, &answer)
+}
+
+pub(super) async fn write_status(
+    shared: &Arc<Shared>,
+    workload: &Workload,
+    status: &JobStatus,
+    placement: Option<&Placement>,
+) -> Result<(), Unfinished> {
+    let body = patch::status(workload, status, placement).map_err(|e| log("encode", &workload.uid, &e))?;
+    let answer = patch_status(shared, workload, &body).await?;
+    let written = Some(shared.clock.now().monotonic);
+    shared.index.remember(&workload.uid, |memory| memory.status_written = written);
+    learn(shared, &answer)
+}
+
+pub(super) async fn tell(shared: &Arc<Shared>, workload: &Workload, told: &Told) -> Result<(), Unfinished> {
+    let answer = patch_status(shared, workload, &patch::told(workload, told)).await?;
+    learn(shared, &answer)
+}
+
+/// The view was older than what a worker shows.
+pub(super) async fn read_again(shared: &Arc<Shared>, workload: &Workload) -> Result<(), Unfinished> {
+    let before = &workload.resource_version;
+    match read(shared, &workload.uid, &workload.namespace, &workload.name).await? {
+        Some(found) if found.resource_version != *before => shared.lanes.plan_all(shared.index.apply_workload(found)),
+        // That was no news either: the next look must not follow at once.
+        Some(_) => return Err(Unfinished),
+        None => shared.lanes.plan_all(shared.index.delete_workload(&workload.uid)),
+    }
+    Ok(())
+}
+
+/// Finds out whether the workload is gone. The manager must be the one that we know: another cluster behind its address
+/// has none of our workloads; and its own version tells whether it was restored from a backup.
+pub(super) async fn prove_gone(shared: &Arc<Shared>, uid: &str, namespace: &str, name: &str) -> Result<(), Unfinished> {
+    #[derive(Deserialize)]
+    struct List {
+        metadata: ListMeta,
+    }
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct ListMeta {
+        resource_version: String,
+    }
+    if let Some(found) = read(shared, uid, namespace, name).await? {
+        shared.lanes.plan_all(shared.index.apply_workload(found));
+        return Ok(());
+    }
+    let identity = link::identity_of(&shared.manager).await.map_err(|e| log("ask who the manager is", uid, &e))?;
+    if identity != shared.origin {
+        return Err(log("prove a workload gone", uid, &format!("another cluster, {identity}, answers as manager")));
+    }
+    let path = format!("{}?limit=1", paths::jobs(namespace));
+    let list: List = kubeio::get(&shared.manager, &path, WRITE_DEADLINE).await.map_err(|e| log("list", uid, &e))?;
+    let version = list.metadata.resource_version.parse().unwrap_or(0);
+    shared.index.remember(uid, |memory| memory.gone = Some(version));
+    shared.lanes.plan_all([uid.to_owned()]);
+    Ok(())
+}
+
+/// The workload, fresh. Another UID under its name, or none, means that it is gone.
+async fn read(shared: &Arc<Shared>, uid: &str, namespace: &str, name: &str) -> Result<Option<Workload>, Unfinished> {
+    match kubeio::get::<Workload>(&shared.manager, &paths::job(namespace, name), WRITE_DEADLINE).await {
+        Ok(found) => Ok(Some(found).filter(|found| found.uid == uid)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(log("read the workload", uid, &error)),
+    }
+}
+
+async fn patch_status(shared: &Arc<Shared>, workload: &Workload, body: &Value) -> Result<Bytes, Unfinished> {
+    let path = paths::job_status(&workload.namespace, &workload.name);
+    let body = body.to_string().into_bytes();
+    match kubeio::patch(&shared.manager, &path, Patch::Strategic, body, WRITE_DEADLINE).await {
+        Ok(answer) => Ok(answer),
+        // Somebody wrote in between; the watch will bring it.
+        Err(error) if error.is_conflict() => Err(Unfinished),
+        Err(error) if error.is_not_found() => {
+            shared.lanes.plan_all(shared.index.delete_workload(&workload.uid));
+            Err(Unfinished)
+        }
+        Err(error) => Err(log("write the status", &workload.uid, &error)),
+    }
+}
+
+fn learn(shared: &Arc<Shared>, answer: &[u8]) -> Result<(), Unfinished> {
+    let workload: Workload = decode(answer)?;
+    shared.lanes.plan_all(shared.index.apply_workload(workload));
+    Ok(())
+}

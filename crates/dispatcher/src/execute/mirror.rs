@@ -1,0 +1,229 @@
+//! Creating, finding and deleting a mirror.
+
+use std::sync::Arc;
+
+use jobferry_api::{annotations, labels};
+use jobferry_core::{
+    action::{MirrorRef, Pods},
+    knowledge::Refusal,
+    mirror::mirror_of,
+    record::{Placement, Record},
+    time::{CREATE_WINDOW, WRITE_DEADLINE},
+    workload::{Mirror, Workload},
+};
+use jobferry_kubeio::{self as kubeio, Patch};
+use kube::Client;
+use serde::{Deserialize, de::IgnoredAny};
+use serde_json::{Value, json};
+
+use super::{Unfinished, decode, final_refusal, log, name_of, read_raw};
+use crate::{Shared, link, paths};
+
+pub(super) async fn create(
+    shared: &Arc<Shared>,
+    client: &Client,
+    workload: &Workload,
+    placement: &Placement,
+) -> Result<(), Unfinished> {
+    let uid = &workload.uid;
+    let job = match shared.index.take_fresh(uid) {
+        Some(answer) => answer,
+        None => read_raw(&shared.manager, &paths::job(&workload.namespace, &workload.name))
+            .await
+            .map_err(|error| log("read the Job to mirror", uid, &error))?,
+    };
+    // It may have been deleted, re-created or placed anew since the plan was made.
+    let current: Workload = decode(&job)?;
+    if current.uid != *uid || current.deleting || !same_placement(&current.record, placement) {
+        shared.lanes.plan_all(shared.index.apply_workload(current));
+        return Err(Unfinished);
+    }
+    let job: Value = decode(&job)?;
+    let mirror = mirror_of(&job, placement, &shared.origin).map_err(|error| log("make the mirror", uid, &error))?;
+    let path = format!("{}?fieldValidation=Strict&fieldManager=jobferry", paths::jobs(&workload.namespace));
+    // The read above took its time: the last look at the clock is right before the request leaves.
+    let now = shared.clock.now();
+    let acknowledged = shared.index.acknowledged(uid, placement.epoch);
+    if acknowledged.is_none_or(|acknowledged| now.since(acknowledged) >= CREATE_WINDOW) {
+        return Err(Unfinished);
+    }
+    match kubeio::create(client, &path, mirror.to_string().into_bytes(), WRITE_DEADLINE).await {
+        Ok(answer) => accept(shared, client, workload, placement, &answer).await,
+        // Ours of an earlier attempt, or somebody else's: a fresh read tells.
+        Err(error) if error.is_already_exists() => prove_absent(shared, client, workload).await,
+        Err(error) => {
+            if let Some(refusal) = final_refusal(&error) {
+                refuse(shared, uid, &placement.worker, refusal.message.clone());
+                return Ok(());
+            }
+            shared.index.remember(uid, |memory| memory.in_doubt = Some(now.monotonic));
+            Err(log("create the mirror", uid, &error))
+        }
+    }
+}
+
+fn same_placement(record: &Record, placement: &Placement) -> bool {
+    matches!(record, Record::Placed(at)
+        if (&at.worker, at.epoch, at.moving) == (&placement.worker, placement.epoch, placement.moving))
+}
+
+/// What the worker stored must be what was sent. Its admission may have taken our marks off, or given the mirror to
+/// another controller: then we could neither find nor run it, and the worker is unfit for this workload.
+async fn accept(
+    shared: &Arc<Shared>,
+    client: &Client,
+    workload: &Workload,
+    placement: &Placement,
+    answer: &[u8],
+) -> Result<(), Unfinished> {
+    let mirror: Mirror = decode(answer)?;
+    let stored: Value = decode(answer)?;
+    let (uid, worker) = (&workload.uid, &placement.worker);
+    let labelled = stored["metadata"]["labels"][labels::ORIGIN] == shared.origin.as_str();
+    if labelled && mirror.origin_uid == *uid && mirror.epoch == Some(placement.epoch) && !mirror.delegated {
+        tracing::info!(job = name_of(workload), worker, "mirror created");
+        shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
+        return Ok(());
+    }
+    // Only when it is gone may the worker count as one that has nothing of this workload.
+    delete(shared, client, uid, worker, &MirrorRef::from(&mirror), Pods::First).await?;
+    let why = "its admission changes the mirror: marks of ours are gone, or managedBy was added";
+    refuse(shared, uid, worker, why.into());
+    Ok(())
+}
+
+/// Reads the mirror's name on the worker of the workload's placement, fresh, from the cluster that the placement means.
+pub(super) async fn prove_absent(shared: &Arc<Shared>, client: &Client, workload: &Workload) -> Result<(), Unfinished> {
+    let uid = &workload.uid;
+    let Record::Placed(at) = &workload.record else { return Ok(()) };
+    let identity = link::identity_of(client).await.map_err(|e| log("ask who the worker is", uid, &e))?;
+    if identity != at.identity {
+        return Err(log("look for the mirror", uid, &format!("another cluster, {identity}, answers as {}", at.worker)));
+    }
+    let path = paths::job(&workload.namespace, &workload.name);
+    match read_raw(client, &path).await {
+        Ok(answer) => judge(shared, client, workload, at, &answer).await,
+        Err(error) if error.is_not_found() => {
+            let pods = has_pods(client, uid, &workload.namespace).await?;
+            shared.index.remember(uid, |memory| {
+                memory.absent = Some(at.epoch);
+                memory.evidence = pods.then_some(at.epoch);
+            });
+            if let Some(mirror) = &at.mirror {
+                shared.index.mark_vanished(uid, &at.worker, mirror);
+            }
+            Ok(())
+        }
+        Err(error) => Err(log("look for the mirror", uid, &error)),
+    }
+}
+
+/// Whose is the object that has the mirror's name?
+async fn judge(
+    shared: &Arc<Shared>,
+    client: &Client,
+    workload: &Workload,
+    at: &Placement,
+    answer: &[u8],
+) -> Result<(), Unfinished> {
+    let (uid, worker) = (&workload.uid, &at.worker);
+    let mirror: Mirror = decode(answer)?;
+    let object: Value = decode(answer)?;
+    let origin = &object["metadata"]["labels"][labels::ORIGIN];
+    let pods_of = &object["spec"]["template"]["metadata"]["labels"][labels::ORIGIN_UID];
+    let ours = mirror.origin_uid == *uid || at.mirror.as_ref() == Some(&mirror.uid) || pods_of == uid.as_str();
+    if ours && (mirror.origin_uid != *uid || origin != shared.origin.as_str()) {
+        return mark_again(shared, client, workload, at, &mirror).await;
+    }
+    if ours {
+        shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
+        return Ok(());
+    }
+    if origin == shared.origin.as_str() {
+        // The mirror of an earlier Job of this name: its removal is under way.
+        return Err(Unfinished);
+    }
+    let message = format!("a Job named {} exists there and is not ours", name_of(workload));
+    shared.index.remember(uid, |memory| memory.absent = Some(at.epoch));
+    refuse(shared, uid, worker, message);
+    Ok(())
+}
+
+/// Somebody took our marks off a mirror that is ours. Without them our watch does not show it.
+async fn mark_again(
+    shared: &Arc<Shared>,
+    client: &Client,
+    workload: &Workload,
+    at: &Placement,
+    mirror: &Mirror,
+) -> Result<(), Unfinished> {
+    tracing::warn!(job = name_of(workload), worker = at.worker, "marks were taken off the mirror; they are put back");
+    let body = json!({"metadata": {
+        "uid": mirror.uid, "resourceVersion": mirror.resource_version,
+        "labels": {labels::ORIGIN: shared.origin},
+        "annotations": {annotations::ORIGIN_UID: workload.uid, annotations::EPOCH: at.epoch.to_string()},
+    }});
+    let path = paths::job(&workload.namespace, &workload.name);
+    let marked = kubeio::patch(client, &path, Patch::Merge, body.to_string().into_bytes(), WRITE_DEADLINE).await;
+    learn(shared, &at.worker, &marked.map_err(|error| log("mark the mirror again", &workload.uid, &error))?)
+}
+
+pub(super) fn learn(shared: &Arc<Shared>, worker: &str, answer: &[u8]) -> Result<(), Unfinished> {
+    let mirror: Mirror = decode(answer)?;
+    shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
+    Ok(())
+}
+
+/// Whether pods of this workload are left on the worker: evidence that a mirror existed. A worker that does not let us
+/// look gives none.
+async fn has_pods(client: &Client, uid: &str, namespace: &str) -> Result<bool, Unfinished> {
+    #[derive(Deserialize)]
+    struct List {
+        items: Vec<IgnoredAny>,
+    }
+    let selector = format!("{}%3D{uid}", labels::ORIGIN_UID.replace('/', "%2F"));
+    let path = format!("/api/v1/namespaces/{namespace}/pods?limit=1&labelSelector={selector}");
+    match kubeio::get::<List>(client, &path, WRITE_DEADLINE).await {
+        Ok(list) => Ok(!list.items.is_empty()),
+        Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 403) => Ok(false),
+        Err(error) => Err(log("look for pods", uid, &error)),
+    }
+}
+
+fn refuse(shared: &Arc<Shared>, uid: &str, worker: &str, why: String) {
+    tracing::warn!(uid, worker, why, "the worker refuses the mirror");
+    let refusal = Refusal { why, at: shared.clock.now().monotonic };
+    shared.index.remember(uid, |memory| drop(memory.refusals.insert(worker.to_owned(), refusal)));
+}
+
+pub(super) async fn delete(
+    shared: &Arc<Shared>,
+    client: &Client,
+    uid: &str,
+    worker: &str,
+    mirror: &MirrorRef,
+    pods: Pods,
+) -> Result<(), Unfinished> {
+    let policy = match pods {
+        Pods::Later => "Background",
+        Pods::First => "Foreground",
+    };
+    let options = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions",
+        "propagationPolicy": policy, "preconditions": {"uid": mirror.uid},
+    });
+    let path = paths::job(&mirror.namespace, &mirror.name);
+    match kubeio::delete(client, &path, options.to_string().into_bytes(), WRITE_DEADLINE).await {
+        Ok(_) => {
+            tracing::info!(job = format!("{}/{}", mirror.namespace, mirror.name), worker, "mirror deleted");
+            shared.index.mark_deleting(uid, worker, &mirror.uid);
+            Ok(())
+        }
+        // Gone already, or the name belongs to another object now.
+        Err(error) if error.is_not_found() || error.is_conflict() => {
+            shared.index.mark_vanished(uid, worker, &mirror.uid);
+            Ok(())
+        }
+        Err(error) => Err(log("delete the mirror", uid, &error)),
+    }
+}

@@ -1,0 +1,133 @@
+//! What the index makes of events, answers, and their order.
+
+use super::*;
+use jobferry_core::time::Now;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::json;
+
+const NOW: Now = Now { wall: Timestamp::constant(1_800_000_000, 0), monotonic: Duration::from_secs(500) };
+
+fn workload(uid: &str, version: u32) -> Workload {
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "ml", "name": uid, "uid": uid, "resourceVersion": version.to_string()},
+        "spec": {"managedBy": "jobferry.dev/dispatcher"},
+    }))
+    .unwrap()
+}
+
+fn placed(uid: &str, version: u32, worker: &str) -> Workload {
+    let placement = Placement::new(worker.into(), format!("id-{worker}"), 1, NOW.wall);
+    Workload { record: Record::Placed(placement), ..workload(uid, version) }
+}
+
+fn mirror(uid: &str, own_uid: &str, version: u32) -> Mirror {
+    serde_json::from_value(json!({
+        "metadata": {"namespace": "ml", "name": uid, "uid": own_uid, "resourceVersion": version.to_string(),
+                     "annotations": {"jobferry.dev/origin-uid": uid, "jobferry.dev/epoch": "1"}},
+    }))
+    .unwrap()
+}
+
+/// An index that has seen the manager's (empty) list and these live workers.
+fn index(workers: &[&str]) -> Index {
+    let index = Index::default();
+    index.reset_workloads(Vec::new());
+    for name in workers {
+        go_live(&index, name);
+    }
+    index
+}
+
+fn go_live(index: &Index, name: &str) -> Vec<Uid> {
+    index.change_worker(name, |worker| worker.link = Link::Live { identity: format!("id-{name}") })
+}
+
+fn plan_of(index: &Index, uid: &str) -> Planned {
+    index.plan(uid, Rules::newest(), Duration::ZERO, NOW)
+}
+
+fn sighting(index: &Index, uid: &str, worker: &str) -> Option<Sighting> {
+    index.lock().workloads.get(uid)?.mirrors.get(worker).cloned()
+}
+
+#[test]
+fn an_answer_that_the_watch_has_overtaken_changes_nothing() {
+    let index = index(&["eu-1"]);
+    index.apply_workload(placed("u1", 5, "eu-1"));
+    index.apply_mirror("eu-1", mirror("u1", "m1", 11));
+    index.apply_mirror("eu-1", mirror("u1", "m1", 10));
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11))));
+    index.delete_mirror("eu-1", mirror("u1", "m1", 12));
+    index.apply_mirror("eu-1", mirror("u1", "m1", 11));
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Vanished(mirror("u1", "m1", 12))));
+    index.apply_mirror("eu-1", mirror("u1", "m2", 13));
+    index.delete_mirror("eu-1", mirror("u1", "m1", 14));
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m2", 13))), "another mirror's end");
+    index.reset_mirrors("eu-1", vec![mirror("u1", "m2", 3)]);
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m2", 3))), "a list is the truth");
+}
+
+#[test]
+fn a_deleted_workload_is_not_brought_back_by_a_late_answer() {
+    let index = index(&["eu-1"]);
+    index.apply_workload(workload("u1", 5));
+    index.delete_workload("u1");
+    assert_eq!(index.apply_workload(workload("u1", 6)), Vec::<Uid>::new());
+    assert!(plan_of(&index, "u1").actions.is_empty());
+}
+
+#[test]
+fn no_mirror_is_judged_before_the_managers_list_was_seen() {
+    let index = Index::default();
+    go_live(&index, "eu-1");
+    index.apply_mirror("eu-1", mirror("u1", "m1", 1));
+    assert!(plan_of(&index, "u1").actions.is_empty(), "its owner may be on the list that has not come yet");
+    assert_eq!(index.reset_workloads(Vec::new()), ["u1"]);
+    assert!(matches!(plan_of(&index, "u1").actions[..], [Action::ProveGone { .. }]));
+}
+
+#[test]
+fn what_is_placed_on_a_worker_is_planned_again_when_it_comes_back() {
+    let index = index(&["eu-1"]);
+    index.apply_workload(placed("u1", 5, "eu-1"));
+    index.change_worker("eu-1", |worker| worker.link = Link::Away { since: NOW.wall });
+    assert!(plan_of(&index, "u1").actions.is_empty());
+    assert_eq!(go_live(&index, "eu-1"), ["u1"]);
+}
+
+#[test]
+fn a_free_slot_goes_to_a_workload_that_waits_for_exactly_that_worker() {
+    let index = index(&["eu-1"]);
+    for number in 0..CREATE_SLOTS {
+        index.apply_workload(placed(&format!("full-{number}"), 1, "eu-1"));
+    }
+    index.apply_workload(workload("waits", 1));
+    let narrowing = jobferry_core::workload::Narrowing { workers: Some("us-1".into()), selector: None };
+    index.apply_workload(Workload { narrowing, ..workload("nowhere", 1) });
+    assert!(plan_of(&index, "waits").actions.is_empty());
+    plan_of(&index, "nowhere");
+    let woken = index.apply_mirror("eu-1", mirror("full-0", "m", 2));
+    assert_eq!(woken, ["full-0", "waits"], "the one that cannot go there does not use the wake-up");
+    assert!(matches!(plan_of(&index, "waits").actions[..], [Action::RecordPlacement(_)]));
+}
+
+#[test]
+fn a_refused_create_gives_its_slot_back() {
+    let index = index(&["eu-1"]);
+    index.apply_workload(placed("u1", 1, "eu-1"));
+    assert_eq!(index.worker("eu-1").unwrap().unacknowledged, 1);
+    let refusal = jobferry_core::knowledge::Refusal { why: "quota".into(), at: NOW.monotonic };
+    index.remember("u1", |memory| drop(memory.refusals.insert("eu-1".into(), refusal)));
+    let view = index.worker("eu-1").unwrap();
+    assert_eq!((view.unacknowledged, view.unfinished), (0, 1));
+}
+
+#[test]
+fn an_identity_belongs_to_one_worker_even_while_it_is_away() {
+    let index = index(&["eu-1", "eu-2"]);
+    assert_eq!(index.claim_identity("eu-1", "id"), Ok(()));
+    index.change_worker("eu-1", |worker| worker.link = Link::Away { since: NOW.wall });
+    assert_eq!(index.claim_identity("eu-2", "id"), Err("eu-1".into()));
+    index.remove_worker("eu-1");
+    assert_eq!(index.claim_identity("eu-2", "id"), Ok(()));
+}
