@@ -207,11 +207,65 @@ pub async fn a_job_that_one_worker_refuses_goes_to_another(fleet: &Fleet) -> Out
     let (Some(first), Some(second)) = (names.next(), names.next()) else { panic!("a fleet with one worker") };
     let Some(worker) = namespace.worker(first) else { panic!("worker {first} is missing") };
     worker.create(JobManifest::new("popular").runs_for_ever().manifest()).await?;
-    // Both are allowed; whichever is asked first, only the second one can take it.
+    let manager = namespace.manager();
+    manager.create(JobManifest::delegated("popular").annotation(annotations::WORKERS, first).manifest()).await?;
+    let told = |reason: &'static str| {
+        move |job: &Job| condition(job, conditions::PLACED).is_some_and(|c| c.reason.as_deref() == Some(reason))
+    };
+    manager.until("popular", "refused", told(conditions::REASON_REFUSED)).await?;
     let both = format!("{first},{second}");
-    let manifest = JobManifest::delegated("popular").annotation(annotations::WORKERS, &both);
-    namespace.manager().create(manifest.manifest()).await?;
-    let job = namespace.manager().until("popular", "complete", is_complete).await?;
+    manager.change("popular", &json!({"metadata": {"annotations": {annotations::WORKERS: both}}})).await?;
+    manager.until("popular", "leaving", told(conditions::REASON_MOVING)).await?;
+    let job = manager.until("popular", "complete", is_complete).await?;
     assert_eq!(worker_of(&job).as_ref(), Some(second));
+    let record = condition(&job, conditions::PLACEMENT).and_then(|condition| condition.message.clone());
+    assert!(record.as_ref().is_some_and(|record| record.contains("\"epoch\":2")), "{record:?}");
+    Ok(())
+}
+
+/// Users delete and submit again, all the time.
+pub async fn a_job_deleted_and_submitted_again_runs_again(fleet: &Fleet) -> Outcome {
+    let namespace = fleet.namespace("again").await?;
+    let manager = namespace.manager();
+    manager.create(JobManifest::delegated("train").runs_for_ever().manifest()).await?;
+    let active = |job: &Job| job.status.as_ref().and_then(|status| status.active) == Some(1);
+    let first = manager.until("train", "active", active).await?;
+    manager.delete("train").await?;
+    manager.until_gone("train").await?;
+    manager.create(JobManifest::delegated("train").manifest()).await?;
+    let second = manager.until("train", "complete", is_complete).await?;
+    assert_ne!(first.metadata.uid, second.metadata.uid);
+    Ok(())
+}
+
+/// What may have finished unseen must not run again by itself.
+pub async fn a_mirror_deleted_by_somebody_fails_the_job(fleet: &Fleet) -> Outcome {
+    let namespace = fleet.namespace("vandals").await?;
+    let manager = namespace.manager();
+    manager.create(JobManifest::delegated("victim").runs_for_ever().manifest()).await?;
+    let active = |job: &Job| job.status.as_ref().and_then(|status| status.active) == Some(1);
+    manager.until("victim", "active", active).await?;
+    let (_, worker) = placed(&namespace, "victim").await?;
+    worker.delete("victim").await?;
+    let job = manager.until("victim", "failed", is_failed).await?;
+    let reason = condition(&job, "Failed").and_then(|condition| condition.reason.as_deref());
+    assert_eq!(reason, Some(conditions::REASON_MIRROR_DELETED));
+    Ok(())
+}
+
+/// Without our marks a mirror would be out of our sight, and its result lost.
+pub async fn marks_taken_off_a_mirror_are_put_back(fleet: &Fleet) -> Outcome {
+    let namespace = fleet.namespace("marks").await?;
+    let manager = namespace.manager();
+    manager.create(JobManifest::delegated("branded").runs_for_ever().manifest()).await?;
+    let active = |job: &Job| job.status.as_ref().and_then(|status| status.active) == Some(1);
+    manager.until("branded", "active", active).await?;
+    let (_, worker) = placed(&namespace, "branded").await?;
+    worker.change("branded", &json!({"metadata": {"labels": {labels::ORIGIN: null}}})).await?;
+    let marked = |job: &Job| job.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(labels::ORIGIN));
+    worker.until("branded", "marked again", marked).await?;
+    worker.change("branded", &json!({"spec": {"suspend": true}})).await?;
+    let suspended = |job: &Job| condition(job, "Suspended").is_some_and(|condition| condition.status == "True");
+    manager.until("branded", "live again", suspended).await?;
     Ok(())
 }

@@ -28,6 +28,9 @@ macro_rules! for_each_scenario {
         $test!(a_job_that_fits_nowhere_says_so);
         $test!(a_name_taken_on_the_worker_is_reported_and_left_alone);
         $test!(a_job_that_one_worker_refuses_goes_to_another);
+        $test!(a_job_deleted_and_submitted_again_runs_again);
+        $test!(a_mirror_deleted_by_somebody_fails_the_job);
+        $test!(marks_taken_off_a_mirror_are_put_back);
         $test!(a_running_job_is_suspended_and_resumed_on_its_worker);
         $test!(edits_of_a_running_job_reach_its_mirror);
         $test!(what_the_worker_does_to_a_mirror_is_reported_not_fought);
