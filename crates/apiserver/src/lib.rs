@@ -9,7 +9,7 @@
 //!                                                 └── registry: built-in kinds and CRDs     └── history, versions
 //! ```
 //!
-//! Handlers are generic: what differs from kind to kind is a [registry](registry) entry, a shape from the schema table
+//! Handlers are generic: what differs from kind to kind is a registry entry, a shape from the schema table
 //! and, for a few kinds, a strategy. The rules of Jobs are those of the `job-api` crate.
 //!
 //! ```
