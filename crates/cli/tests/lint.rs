@@ -154,6 +154,8 @@ fn a_cron_job_is_judged_for_the_job_in_it() {
     let (code, stdout, _) = lint(&["-"], cron_job.as_bytes());
     assert_eq!(code, Some(1));
     assert!(stdout.contains("error    spec.jobTemplate.spec.managedBy (line 2)"), "{stdout}");
+    let (_, stdout, _) = lint(&["-"], cron_job.replace("0 3 * * *", "61 * * * *").as_bytes());
+    assert!(stdout.contains("error    spec.schedule (line 1)"), "{stdout}");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::batch::v1::{CronJob, CronJobSpec};
 
-use crate::{Errors, Rules, metadata, path::Path, spec};
+use crate::{Errors, Rules, metadata, path::Path, schedule, spec};
 
 /// Jobs are called after their CronJob and a time stamp of eleven characters.
 const NAME_MAX_BYTES: usize = 52;
@@ -11,8 +11,7 @@ const CONCURRENCY_POLICIES: [&str; 3] = ["Allow", "Forbid", "Replace"];
 /// What the server would say about creating this CronJob, once
 /// [`defaults::apply_to_cron_job`](crate::defaults::apply_to_cron_job) was called.
 ///
-/// The Job template is judged exactly; of the schedule only that there is one, and of the time zone only that it is
-/// not empty.
+/// Whether a time zone of that name exists is left to the server.
 ///
 /// ```
 /// use job_api::{Rules, cron_job, defaults};
@@ -44,13 +43,16 @@ fn validate_spec(spec: &CronJobSpec, errors: &mut Errors) {
     let field = Path::root("spec");
     if spec.schedule.is_empty() {
         errors.required(&field.child("schedule"), "");
+    } else if !spec.schedule.contains("TZ") && !schedule::is_schedule(&spec.schedule) {
+        let detail = "must be five fields of cron, or a descriptor such as @daily";
+        errors.invalid_text(&field.child("schedule"), &spec.schedule, detail);
     } else if spec.schedule.contains("TZ") {
         let detail = "cannot use TZ or CRON_TZ in schedule, use timeZone field instead";
         errors.invalid_text(&field.child("schedule"), &spec.schedule, detail);
     }
     errors.non_negative(&field.child("startingDeadlineSeconds"), spec.starting_deadline_seconds.unwrap_or(0));
-    if spec.time_zone.as_deref() == Some("") {
-        errors.invalid_text(&field.child("timeZone"), "", "must be nil or non-empty string");
+    if let Some(zone) = spec.time_zone.as_deref().filter(|zone| !schedule::is_time_zone(zone)) {
+        errors.invalid_text(&field.child("timeZone"), zone, "must be the name of a time zone, such as Europe/Berlin");
     }
     match spec.concurrency_policy.as_deref().unwrap_or_default() {
         "" => errors.required(&field.child("concurrencyPolicy"), ""),

@@ -68,6 +68,7 @@ mod metadata;
 mod path;
 mod quantity;
 mod rules;
+mod schedule;
 mod selector;
 mod spec;
 mod spec_view;

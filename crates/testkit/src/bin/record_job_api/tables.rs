@@ -203,7 +203,7 @@ pub(crate) const FAULTS: Table = &[
         "/spec/template/spec/nodeSelector",
         r#"[{"": "x"}, {"a b": "c d"}, {"a/b/c": ""}, {"A/b": "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"}]"#,
     ),
-    ("/spec/template/spec/containers", r#"[[], null]"#),
+    ("/spec/template/spec/containers", "[[], null]"),
     ("/spec/template/spec/hostNetwork", "[true]"),
     (
         "/spec/template/spec/initContainers",
