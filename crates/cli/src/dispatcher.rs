@@ -2,6 +2,7 @@
 
 use std::{io::IsTerminal as _, process::ExitCode, sync::Arc};
 
+use jobferry_api::SYSTEM_NAMESPACE;
 use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options};
 use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -14,9 +15,6 @@ use crate::{install, target::Target};
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
-    /// Namespace of the workers' credentials
-    #[arg(long, value_name = "NAME", default_value = jobferry_api::SYSTEM_NAMESPACE)]
-    namespace: String,
     /// First create or update the CRDs and the namespace
     #[arg(long)]
     install: bool,
@@ -38,10 +36,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let shutdown = CancellationToken::new();
     tokio::spawn(stop_on_signal(shutdown.clone()));
     let options = Options {
-        connect: Arc::new(KubeconfigSecrets::new(manager.clone(), &args.namespace)),
+        connect: Arc::new(KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE)),
         wall_clock: Arc::new(wall_clock),
         seed: u64::from(std::process::id()),
-        lease: (!args.no_lease).then(|| Lease { namespace: args.namespace, identity: identity() }),
+        lease: (!args.no_lease).then(|| Lease { namespace: SYSTEM_NAMESPACE.into(), identity: identity() }),
     };
     jobferry_dispatcher::run(manager, options, shutdown).await?;
     Ok(ExitCode::SUCCESS)

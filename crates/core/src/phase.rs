@@ -80,7 +80,8 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
                 Some((worker, mirror)) => Phase::Recovering { worker, mirror },
                 // It was placed once, and a worker that we cannot see may run it.
                 None if out_of_sight && bears_traces(workload) => Phase::Unknown,
-                None if workload.spec.suspended => Phase::Suspended,
+                // With nothing to complete there is nothing to hold back: the built-in controller ends such a Job at once.
+                None if workload.spec.suspended && workload.spec.completions != Some(0) => Phase::Suspended,
                 None => Phase::Waiting,
             }
         }
