@@ -19,6 +19,7 @@ mod control_plane;
 mod credentials;
 mod dispatched;
 mod embedded;
+pub mod fault;
 pub mod fleet;
 mod pod_runner;
 mod ports;

@@ -1,0 +1,117 @@
+//! The people of a run: users of the management cluster, and others on the workers.
+
+use std::time::Duration;
+
+use jobferry_api::SYSTEM_NAMESPACE;
+use jobferry_kubeio::{self as kubeio, CallError, Patch};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::cluster::Cluster;
+use crate::faults::Fault;
+use crate::scenario::{Deed, Incident, Step, WorkloadStory};
+use crate::truth::Role;
+use crate::weather::Weather;
+
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
+
+/// Installs the CRDs and registers the workers.
+pub(crate) async fn set_up(manager: &Cluster, workers: &[Cluster]) -> Result<(), CallError> {
+    let client = manager.client("admin", Role::User);
+    for definition in jobferry_api::custom_resource_definitions() {
+        let definition = serde_json::to_value(definition).unwrap_or_default();
+        create(&client, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?;
+    }
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SYSTEM_NAMESPACE}});
+    create(&client, "/api/v1/namespaces", &namespace).await?;
+    // A CRD is served a moment after it was created.
+    sleep(Duration::from_secs(1)).await;
+    for worker in workers {
+        let worker = json!({
+            "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker",
+            "metadata": {"name": &*worker.name}, "spec": {"kubeconfigSecret": &*worker.name},
+        });
+        create(&client, WORKERS, &worker).await?;
+    }
+    Ok(())
+}
+
+async fn create(client: &Client, path: &str, object: &Value) -> Result<(), CallError> {
+    kubeio::create(client, path, object.to_string().into_bytes(), ANSWER_WITHIN).await.map(drop)
+}
+
+/// Lives through a workload's story.
+pub(crate) async fn tell(manager: Cluster, story: WorkloadStory) {
+    let client = manager.client("user", Role::User);
+    let path = format!("{JOBS}/{}", story.name);
+    for (wait, step) in story.steps {
+        sleep(wait).await;
+        // A refusal is an answer too: the name is still taken, the Job is gone.
+        match step {
+            Step::Create => {
+                // Somebody who re-creates a Job waits for the name to be free, as `kubectl replace --force` does.
+                for _ in 0..100 {
+                    match create(&client, JOBS, &story.job).await {
+                        Err(error) if error.is_already_exists() => sleep(Duration::from_secs(1)).await,
+                        _ => break,
+                    }
+                }
+            }
+            Step::Suspend(suspend) => {
+                let change = json!({"spec": {"suspend": suspend}}).to_string().into_bytes();
+                let _ = kubeio::patch(&client, &path, Patch::Merge, change, ANSWER_WITHIN).await;
+            }
+            Step::Delete(propagation) => delete(&client, &path, propagation).await,
+        }
+    }
+}
+
+async fn delete(client: &Client, path: &str, propagation: &str) {
+    let options = json!({"propagationPolicy": propagation}).to_string().into_bytes();
+    let _ = kubeio::delete(client, path, options, ANSWER_WITHIN).await;
+}
+
+/// Does what others do.
+pub(crate) async fn meddle(manager: Cluster, worker: Cluster, incident: Incident, weather: &Weather) {
+    sleep(incident.after).await;
+    let foreigner = worker.client("foreigner", Role::Foreigner);
+    let name = &worker.name;
+    match incident.deed {
+        Deed::DeleteMirror(job) => {
+            weather.count(Fault::MirrorDeleted, format_args!("{name} /{job}"));
+            delete(&foreigner, &format!("{JOBS}/{job}"), "Background").await;
+        }
+        Deed::TakeName(job, time) => {
+            weather.count(Fault::NameTaken, format_args!("{name} /{job} for {time:?}"));
+            let template =
+                json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "work"}]}});
+            let squatter = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job, "namespace": "default"},
+                                  "spec": {"template": template, "suspend": true}});
+            if create(&foreigner, JOBS, &squatter).await.is_ok() {
+                sleep(time).await;
+                delete(&foreigner, &format!("{JOBS}/{job}"), "Background").await;
+            }
+        }
+        Deed::Cordon(time) => {
+            weather.count(Fault::Cordon, format_args!("{name} for {time:?}"));
+            let admin = manager.client("admin", Role::User);
+            for cordoned in [true, false] {
+                let change = json!({"spec": {"cordoned": cordoned}}).to_string().into_bytes();
+                let path = format!("{WORKERS}/{name}");
+                let _ = kubeio::patch(&admin, &path, Patch::Merge, change, ANSWER_WITHIN).await;
+                sleep(time).await;
+            }
+        }
+    }
+}
+
+/// The user deletes everything and goes home.
+pub(crate) async fn delete_all(manager: &Cluster, names: Vec<String>) {
+    let client = manager.client("user", Role::User);
+    for name in names {
+        delete(&client, &format!("{JOBS}/{name}"), "Background").await;
+    }
+}

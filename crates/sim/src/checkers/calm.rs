@@ -1,0 +1,35 @@
+//! calm: nothing that runs as it should is stopped by a disconnect, a restart or a doubt of ours.
+
+use http::Method;
+
+use super::{Checker, Seen, Violation, words};
+use crate::truth::{MANAGER, Role, Truth};
+
+pub(super) struct Calm;
+
+impl Checker for Calm {
+    fn see(&mut self, seen: &Seen<'_>, truth: &Truth) -> Vec<Violation> {
+        let Seen::Asked(exchange) = seen else { return Vec::new() };
+        let is_delete = exchange.role == Role::Dispatcher && exchange.method == Method::DELETE;
+        if !is_delete || exchange.cluster == MANAGER || !exchange.succeeded() {
+            return Vec::new();
+        }
+        let Some(mirror) = exchange.target.as_ref().filter(|mirror| mirror.ending.is_none() && !mirror.deleting) else {
+            return Vec::new();
+        };
+        let Some(uid) = &mirror.origin_uid else { return Vec::new() };
+        let workload = truth.workloads().find(|workload| workload.uid == *uid);
+        let Some(workload) = workload.filter(|workload| !workload.deleting && workload.ending.is_none()) else {
+            return Vec::new();
+        };
+        let is_current = workload
+            .placement
+            .as_ref()
+            .is_some_and(|(worker, epoch)| **worker == exchange.cluster && Some(*epoch) == mirror.epoch);
+        if !is_current {
+            return Vec::new();
+        }
+        let what = format!("{} deleted the running mirror of {} on {}", exchange.who, workload.name, exchange.cluster);
+        vec![Violation { promise: "calm", about: words(truth, uid), what }]
+    }
+}

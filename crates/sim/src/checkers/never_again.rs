@@ -1,0 +1,25 @@
+//! never-again: a finished workload never runs again.
+//!
+//! Only processes of a mirror that was created after the end count: those of an older mirror may still be starting when
+//! its workload is declared failed. Documented limit: when somebody else deletes a mirror on the worker, the guard that
+//! its name is against a create still under way is gone.
+
+use super::{Checker, Seen, Violation, words};
+use crate::truth::Truth;
+
+pub(super) struct NeverAgain;
+
+impl Checker for NeverAgain {
+    fn see(&mut self, seen: &Seen<'_>, truth: &Truth) -> Vec<Violation> {
+        let Seen::Started { cluster, workload, mirror } = seen else { return Vec::new() };
+        let Some(history) = truth.history(workload) else { return Vec::new() };
+        let (Some(finished), Some(created)) = (history.finished_at, history.mirrors.get(*mirror)) else {
+            return Vec::new();
+        };
+        if *created < finished || history.meddled {
+            return Vec::new();
+        }
+        let what = format!("workload {workload} had finished and was started again in {cluster}");
+        vec![Violation { promise: "never-again", about: words(truth, workload), what }]
+    }
+}

@@ -1,0 +1,40 @@
+//! own-only: no object without our origin and UID mark is changed or deleted; every delete carries a UID.
+
+use http::Method;
+use serde_json::Value;
+
+use super::{Checker, Seen, Violation};
+use crate::hub::Exchange;
+use crate::truth::{MANAGER, Role, Truth};
+
+pub(super) struct OwnOnly;
+
+impl Checker for OwnOnly {
+    fn see(&mut self, seen: &Seen<'_>, _: &Truth) -> Vec<Violation> {
+        let Seen::Asked(exchange) = seen else { return Vec::new() };
+        if exchange.role != Role::Dispatcher {
+            return Vec::new();
+        }
+        let Some(what) = wrong(exchange) else { return Vec::new() };
+        let what = format!("{} {} {} on {}: {what}", exchange.who, exchange.method, exchange.path, exchange.cluster);
+        vec![Violation { promise: "own-only", about: vec![exchange.path.clone()], what }]
+    }
+}
+
+fn wrong(exchange: &Exchange) -> Option<&'static str> {
+    let is_job = exchange.path.starts_with("/apis/batch/v1/");
+    if exchange.method == Method::DELETE && is_job {
+        let options: Value = serde_json::from_slice(&exchange.body).unwrap_or_default();
+        if options["preconditions"]["uid"].as_str().unwrap_or_default().is_empty() {
+            return Some("a delete without a UID");
+        }
+    }
+    if !exchange.succeeded() || exchange.method == Method::POST || !is_job {
+        return None;
+    }
+    let target = exchange.target.as_ref()?;
+    if exchange.cluster == MANAGER {
+        return (!target.is_workload).then_some("a Job that is not delegated to us");
+    }
+    (!target.is_mirror()).then_some("a Job without our marks")
+}

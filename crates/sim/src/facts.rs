@@ -1,0 +1,74 @@
+//! What checkers need to know of a Job, read from the truth: the object as its API server stores it.
+
+use jobferry_api::{annotations, conditions, labels, managed_by};
+use serde_json::Value;
+
+/// A Job as it really is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobFacts {
+    /// Its UID.
+    pub uid: String,
+    /// Its namespace and name.
+    pub name: String,
+    /// It is a workload of ours: its `managedBy` says so.
+    pub is_workload: bool,
+    /// The origin that it is a mirror of.
+    pub origin: Option<String>,
+    /// The UID of the workload that it is a mirror of.
+    pub origin_uid: Option<String>,
+    /// The epoch of the mirror.
+    pub epoch: Option<u32>,
+    /// `Complete` or `Failed`, and the reason.
+    pub ending: Option<(String, String)>,
+    /// Its deletion was asked for.
+    pub deleting: bool,
+    /// The user suspended it.
+    pub suspended: bool,
+    /// What people are told of its placement: whether it holds, and the reason.
+    pub told: Option<(bool, String)>,
+    /// The worker and epoch of its placement record.
+    pub placement: Option<(String, u32)>,
+    /// Its status, our own conditions left out.
+    pub status: Value,
+}
+
+impl JobFacts {
+    /// Reads an object of the API server.
+    pub fn of(job: &Value) -> Self {
+        let text = |pointer: &str| job.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
+        let keyed = |map: &str, key: &str| job["metadata"][map][key].as_str().map(str::to_owned);
+        let all = job["status"]["conditions"].as_array().cloned().unwrap_or_default();
+        let find = |kind: &str| all.iter().find(|condition| condition["type"] == kind);
+        let word = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+        let is_true = |condition: &&Value| condition["status"] == "True";
+        let ending = ["Complete", "Failed"].iter().find_map(|kind| find(kind).filter(is_true));
+        let record = find(conditions::PLACEMENT).map(|condition| word(condition, "message"));
+        let record: Option<Value> = record.and_then(|record| serde_json::from_str(&record).ok());
+        let mut status = job["status"].clone();
+        if let Some(list) = status["conditions"].as_array_mut() {
+            list.retain(|condition| !word(condition, "type").starts_with("jobferry.dev/"));
+        }
+        Self {
+            uid: text("/metadata/uid").unwrap_or_default(),
+            name: text("/metadata/name").unwrap_or_default(),
+            is_workload: text("/spec/managedBy").as_deref() == Some(managed_by::DISPATCHER),
+            origin: keyed("labels", labels::ORIGIN),
+            origin_uid: keyed("annotations", annotations::ORIGIN_UID),
+            epoch: keyed("annotations", annotations::EPOCH).and_then(|epoch| epoch.parse().ok()),
+            ending: ending.map(|condition| (word(condition, "type"), word(condition, "reason"))),
+            deleting: job["metadata"]["deletionTimestamp"].is_string(),
+            suspended: job["spec"]["suspend"] == true,
+            told: find(conditions::PLACED).map(|told| (is_true(&told), word(told, "reason"))),
+            placement: record.and_then(|record| {
+                let epoch = record["epoch"].as_u64().and_then(|epoch| u32::try_from(epoch).ok())?;
+                Some((record["worker"].as_str()?.to_owned(), epoch))
+            }),
+            status,
+        }
+    }
+
+    /// Both marks that make it a mirror.
+    pub fn is_mirror(&self) -> bool {
+        self.origin.is_some() && self.origin_uid.is_some()
+    }
+}

@@ -1,0 +1,165 @@
+//! The kinds of trouble, each with a switch and a weight.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::str::FromStr;
+
+/// A kind of trouble.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Fault {
+    /// A request never arrives.
+    LostRequest,
+    /// A request is carried out, its answer never arrives.
+    LostAnswer,
+    /// A request arrives late, up to a minute.
+    LateRequest,
+    /// An answer arrives late.
+    LateAnswer,
+    /// The connection breaks, before or after the request was carried out.
+    Reset,
+    /// 409, 429, 500, 503, 504, carried out or not, or a path that is not served.
+    ServerError,
+    /// 401 or 403.
+    Denied,
+    /// A watch breaks off.
+    WatchCut,
+    /// The events of a watch come late.
+    WatchSlow,
+    /// A watch ends with 410.
+    WatchExpired,
+    /// Nothing passes between dispatchers and a cluster.
+    Partition,
+    /// Requests pass and answers do not, or the other way round.
+    OneWay,
+    /// A dispatcher ends between two instructions, at a request, and is started again.
+    Crash,
+    /// Two dispatchers at once, both of which believe to be alone.
+    Twins,
+    /// Somebody on a worker deletes a mirror.
+    MirrorDeleted,
+    /// Somebody on a worker has a Job of the same name.
+    NameTaken,
+    /// A worker is closed and opened again.
+    Cordon,
+}
+
+use Fault::{
+    Cordon, Crash, Denied, LateAnswer, LateRequest, LostAnswer, LostRequest, MirrorDeleted, NameTaken, OneWay,
+    Partition, Reset, ServerError, Twins, WatchCut, WatchExpired, WatchSlow,
+};
+
+/// Every kind, its name and its weight among the kinds of its group.
+const TABLE: [(Fault, &str, u64); 17] = [
+    (LostRequest, "lost-request", 10),
+    (LostAnswer, "lost-answer", 20),
+    (LateRequest, "late-request", 20),
+    (LateAnswer, "late-answer", 10),
+    (Reset, "reset", 10),
+    (ServerError, "server-error", 15),
+    (Denied, "denied", 8),
+    (WatchCut, "watch-cut", 4),
+    (WatchSlow, "watch-slow", 3),
+    (WatchExpired, "watch-expired", 2),
+    (Partition, "partition", 3),
+    (OneWay, "one-way", 2),
+    (Crash, "crash", 7),
+    (Twins, "twins", 1),
+    (MirrorDeleted, "mirror-deleted", 1),
+    (NameTaken, "name-taken", 1),
+    (Cordon, "cordon", 1),
+];
+
+/// Kinds that befall a single request.
+pub(crate) const OF_REQUESTS: [Fault; 8] =
+    [LostRequest, LostAnswer, LateRequest, LateAnswer, Reset, ServerError, Denied, Crash];
+/// Kinds that befall an open watch.
+pub(crate) const OF_WATCHES: [Fault; 3] = [WatchCut, WatchSlow, WatchExpired];
+/// Kinds that befall the road between dispatchers and a cluster.
+pub(crate) const OF_ROADS: [Fault; 2] = [Partition, OneWay];
+
+impl Fault {
+    /// Its name on the command line and in reports.
+    pub fn name(self) -> &'static str {
+        TABLE.iter().find(|(fault, ..)| *fault == self).map_or("", |(_, name, _)| name)
+    }
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Which kinds are switched on, with their weights.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct FaultSet(BTreeMap<Fault, u64>);
+
+impl FaultSet {
+    /// All kinds.
+    pub fn all() -> Self {
+        Self(TABLE.iter().map(|(fault, _, weight)| (*fault, *weight)).collect())
+    }
+
+    /// None: a world in which everything works.
+    pub fn none() -> Self {
+        Self(BTreeMap::new())
+    }
+
+    /// Whether a kind is switched on.
+    pub fn has(&self, fault: Fault) -> bool {
+        self.0.contains_key(&fault)
+    }
+
+    /// One of these kinds that is switched on, by weight.
+    pub(crate) fn draw(&self, among: &[Fault], dice: &mut crate::dice::Dice) -> Option<Fault> {
+        let weights: Vec<(Fault, u64)> = among.iter().filter_map(|fault| Some((*fault, *self.0.get(fault)?))).collect();
+        let mut at = dice.below(weights.iter().map(|(_, weight)| weight).sum());
+        for (fault, weight) in weights {
+            if at < weight {
+                return Some(fault);
+            }
+            at -= weight;
+        }
+        None
+    }
+}
+
+/// The command line names a fault that does not exist.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no fault `{0}`; known: all, none, {known}", known = TABLE.map(|(_, name, _)| name).join(", "))]
+pub struct UnknownFault(String);
+
+impl FromStr for FaultSet {
+    type Err = UnknownFault;
+
+    fn from_str(list: &str) -> Result<Self, UnknownFault> {
+        let mut set = Self::none();
+        for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+            match word {
+                "all" => set = Self::all(),
+                "none" => set = Self::none(),
+                _ => {
+                    let row = TABLE.iter().find(|(_, name, _)| *name == word);
+                    let (fault, _, weight) = row.ok_or_else(|| UnknownFault(word.to_owned()))?;
+                    set.0.insert(*fault, *weight);
+                }
+            }
+        }
+        Ok(set)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_fault_has_a_name_that_switches_it_on() {
+        for (fault, name, _) in TABLE {
+            let set: FaultSet = name.parse().unwrap();
+            assert!(set.has(fault) && set.0.len() == 1, "{name}");
+            assert!(FaultSet::all().has(fault) && !FaultSet::none().has(fault));
+        }
+        assert!("no-such".parse::<FaultSet>().unwrap_err().to_string().contains("lost-answer"));
+    }
+}

@@ -1,0 +1,121 @@
+//! Where everything that happens comes together: it is logged, the truth is brought up to date, the checkers look at it.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use bytes::Bytes;
+use http::Method;
+
+use crate::checkers::{Checker, Seen, Violation};
+use crate::facts::JobFacts;
+use crate::log::Log;
+use crate::truth::{Role, Truth};
+
+/// One request and its outcome, as the server saw it.
+#[derive(Debug)]
+pub struct Exchange {
+    /// Who asked.
+    pub who: String,
+    /// In which role.
+    pub role: Role,
+    /// Which cluster.
+    pub cluster: String,
+    /// The method.
+    pub method: Method,
+    /// The path, without the query.
+    pub path: String,
+    /// The body.
+    pub body: Bytes,
+    /// The status code of the answer.
+    pub code: u16,
+    /// The Job that it was about, before it was carried out.
+    pub target: Option<JobFacts>,
+}
+
+impl Exchange {
+    /// Whether the server did what was asked.
+    pub fn succeeded(&self) -> bool {
+        (200..300).contains(&self.code)
+    }
+}
+
+/// Shared by all parts of a run.
+pub(crate) struct Hub {
+    /// The event log.
+    pub(crate) log: Log,
+    state: Mutex<State>,
+}
+
+struct State {
+    truth: Truth,
+    checkers: Vec<Box<dyn Checker>>,
+    violations: Vec<Violation>,
+}
+
+impl Hub {
+    /// A hub with these checkers.
+    pub(crate) fn new(log: Log, checkers: Vec<Box<dyn Checker>>) -> Self {
+        let state = State { truth: Truth::default(), checkers, violations: Vec::new() };
+        Self { log, state: Mutex::new(state) }
+    }
+
+    /// A process of a workload was started on a cluster.
+    pub(crate) fn started(&self, cluster: &str, workload: &str, mirror: &str, pod: &str, name: &str) {
+        self.log.say(format_args!("{cluster}: pod {name} starts (workload {workload}, mirror {mirror})"));
+        let mut state = self.lock();
+        state.truth.started(cluster, workload, pod);
+        state.show(&Seen::Started { cluster, workload, mirror });
+    }
+
+    /// A process of a workload has ended on a cluster.
+    pub(crate) fn stopped(&self, cluster: &str, workload: &str, pod: &str, name: &str) {
+        self.log.say(format_args!("{cluster}: pod {name} has ended (workload {workload})"));
+        self.lock().truth.stopped(cluster, workload, pod);
+    }
+
+    /// The new state of a Job after a write.
+    pub(crate) fn changed(&self, cluster: &str, name: &str, after: Option<&JobFacts>, by: Role) {
+        let mut state = self.lock();
+        let before = state.truth.change(cluster, name, after, by);
+        if before.as_ref() != after {
+            state.show(&Seen::Changed { cluster, before: before.as_ref(), after, by });
+        }
+    }
+
+    /// A request was carried out or refused.
+    pub(crate) fn asked(&self, exchange: &Exchange) {
+        self.lock().show(&Seen::Asked(exchange));
+    }
+
+    /// All faults are over and nothing more is to be expected: what must have come about by now?
+    pub(crate) fn at_rest(&self, rest: crate::checkers::Rest) {
+        self.lock().rest(rest);
+    }
+
+    /// Looks at the truth.
+    pub(crate) fn truth<T>(&self, look: impl FnOnce(&Truth) -> T) -> T {
+        look(&self.lock().truth)
+    }
+
+    /// What was found so far.
+    pub(crate) fn violations(&self) -> Vec<Violation> {
+        self.lock().violations.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    fn show(&mut self, seen: &Seen<'_>) {
+        for checker in &mut self.checkers {
+            self.violations.extend(checker.see(seen, &self.truth));
+        }
+    }
+
+    fn rest(&mut self, rest: crate::checkers::Rest) {
+        for checker in &mut self.checkers {
+            self.violations.extend(checker.at_rest(rest, &self.truth));
+        }
+    }
+}

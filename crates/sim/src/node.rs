@@ -1,0 +1,177 @@
+//! A node that runs no containers: it plays the kubelet's part in the API, and keeps the one truth that no API shows,
+//! which processes really run.
+//!
+//! What a pod does is in its annotations, as for [`jobferry_testkit::PodRunner`]; unlike that one this node lives in
+//! virtual time, takes its time to end a process that was told to, and tells the [`Hub`](crate::hub::Hub) of each.
+
+use std::collections::BTreeMap;
+use std::pin::pin;
+use std::time::Duration;
+
+use futures::StreamExt;
+use jobferry_api::labels;
+use jobferry_kubeio::{self as kubeio, Collection, Event, Patch};
+use jobferry_testkit::{EXIT_CODE, FAILING_INDEXES, RUN_SECONDS};
+use k8s_openapi::api::core::v1::Pod;
+use kube::Client;
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::cluster::{Clock, Cluster};
+use crate::dice::Dice;
+
+const NODE: &str = "sim-node";
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// What a process ends with that was told to end.
+const TERMINATED: i64 = 143;
+/// The longest that a process takes to end after it was told to.
+const GRACE_SECONDS: u64 = 8;
+const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
+
+/// Runs the pods of a cluster, for ever.
+pub(crate) async fn run(client: Client, cluster: Cluster, seed: u64, clock: Clock) {
+    let mut events = pin!(kubeio::watch(client.clone(), Collection::new("/api/v1/pods", version)));
+    let mut dice = Dice::new(seed, "node");
+    // What is told to a running process: end.
+    let mut running: BTreeMap<String, CancellationToken> = BTreeMap::new();
+    while let Some(event) = events.next().await {
+        let pods = match event {
+            Event::Reset(pods) => pods,
+            Event::Applied(pod) => vec![pod],
+            Event::Deleted(pod) => {
+                if let Some(process) = running.remove(&pod.metadata.uid.unwrap_or_default()) {
+                    process.cancel();
+                }
+                continue;
+            }
+            Event::Interrupted(_) | Event::Resumed => continue,
+        };
+        for pod in pods {
+            let Some(uid) = pod.metadata.uid.clone() else { continue };
+            if pod.metadata.deletion_timestamp.is_some() {
+                if let Some(process) = running.get(&uid) {
+                    process.cancel();
+                }
+            } else if !running.contains_key(&uid) && !has_ended(&pod) {
+                let end = CancellationToken::new();
+                running.insert(uid, end.clone());
+                let grace = dice.time(Duration::ZERO, Duration::from_secs(GRACE_SECONDS));
+                let process =
+                    Process { client: client.clone(), cluster: cluster.clone(), clock: Clock::clone(&clock), pod };
+                tokio::spawn(process.live(end, grace));
+            }
+        }
+    }
+}
+
+fn version(pod: &Pod) -> &str {
+    pod.metadata.resource_version.as_deref().unwrap_or_default()
+}
+
+fn has_ended(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    matches!(phase, Some("Succeeded" | "Failed"))
+}
+
+struct Process {
+    client: Client,
+    cluster: Cluster,
+    clock: Clock,
+    pod: Pod,
+}
+
+impl Process {
+    async fn live(self, end: CancellationToken, grace: Duration) {
+        let target = json!({"apiVersion": "v1", "kind": "Node", "name": NODE});
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": self.identity(), "target": target});
+        let path = format!("{}/binding", self.path());
+        let bound = kubeio::create(&self.client, &path, binding.to_string().into_bytes(), ANSWER_WITHIN).await;
+        if bound.is_err() || end.is_cancelled() {
+            // Bound and deleted in the same moment: the server waits for us to confirm.
+            return self.remove().await;
+        }
+        let (seconds, exit_code) = self.script();
+        self.tell_started();
+        self.write_status("Running", None).await;
+        let was_told = tokio::select! { biased;
+            () = end.cancelled() => true,
+            () = tokio::time::sleep(seconds) => false,
+        };
+        if was_told {
+            tokio::time::sleep(grace).await;
+        }
+        self.tell_stopped();
+        let exit_code = if was_told { TERMINATED } else { exit_code };
+        self.write_status(if exit_code == 0 { "Succeeded" } else { "Failed" }, Some(exit_code)).await;
+        end.cancelled().await;
+        self.remove().await;
+    }
+
+    fn tell_started(&self) {
+        if let Some(workload) = self.workload() {
+            let owner = self.pod.metadata.owner_references.iter().flatten().next();
+            let mirror = owner.map(|owner| owner.uid.as_str()).unwrap_or_default();
+            self.cluster.hub().started(&self.cluster.name, workload, mirror, self.uid(), self.name());
+        }
+    }
+
+    fn tell_stopped(&self) {
+        if let Some(workload) = self.workload() {
+            self.cluster.hub().stopped(&self.cluster.name, workload, self.uid(), self.name());
+        }
+    }
+
+    fn script(&self) -> (Duration, i64) {
+        let annotation = |name: &str| self.pod.metadata.annotations.as_ref()?.get(name).map(String::as_str);
+        let seconds = annotation(RUN_SECONDS).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let exit_code = annotation(EXIT_CODE).and_then(|text| text.parse().ok()).unwrap_or(0);
+        let fails = match (annotation(FAILING_INDEXES), annotation(COMPLETION_INDEX)) {
+            (Some(failing), Some(index)) => failing.split(',').any(|failing| failing == index),
+            _ => false,
+        };
+        (Duration::from_secs(seconds), if fails { 1 } else { exit_code })
+    }
+
+    async fn write_status(&self, phase: &str, exit_code: Option<i64>) {
+        let now = (self.clock)().strftime("%Y-%m-%dT%H:%M:%SZ").to_string();
+        let ready = json!({"type": "Ready", "status": if exit_code.is_none() { "True" } else { "False" }});
+        let state = match exit_code {
+            None => json!({"running": {"startedAt": now}}),
+            Some(code) => json!({"running": null, "terminated": {"exitCode": code, "finishedAt": now}}),
+        };
+        let container = json!({"name": "main", "image": "work", "imageID": "", "restartCount": 0,
+                               "ready": exit_code.is_none(), "state": state});
+        let status = json!({"phase": phase, "startTime": now, "conditions": [ready], "containerStatuses": [container]});
+        let patch = json!({"metadata": self.identity(), "status": status}).to_string().into_bytes();
+        // Nothing is lost on this way; a refusal means that the pod is gone.
+        let _ = kubeio::patch(&self.client, &format!("{}/status", self.path()), Patch::Strategic, patch, ANSWER_WITHIN)
+            .await;
+    }
+
+    async fn remove(&self) {
+        let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid()}});
+        let _ = kubeio::delete(&self.client, &self.path(), options.to_string().into_bytes(), ANSWER_WITHIN).await;
+    }
+
+    fn workload(&self) -> Option<&str> {
+        self.pod.metadata.labels.as_ref()?.get(labels::ORIGIN_UID).map(String::as_str)
+    }
+
+    /// The UID keeps us from touching a newer pod of the same name.
+    fn identity(&self) -> Value {
+        json!({"name": self.name(), "namespace": self.pod.metadata.namespace, "uid": self.uid()})
+    }
+
+    fn path(&self) -> String {
+        let namespace = self.pod.metadata.namespace.as_deref().unwrap_or_default();
+        format!("/api/v1/namespaces/{namespace}/pods/{}", self.name())
+    }
+
+    fn name(&self) -> &str {
+        self.pod.metadata.name.as_deref().unwrap_or_default()
+    }
+
+    fn uid(&self) -> &str {
+        self.pod.metadata.uid.as_deref().unwrap_or_default()
+    }
+}

@@ -1,0 +1,174 @@
+//! One run: the world of a seed, a storm, and what is left of the promises after it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use jobferry_kubeio::CallError;
+use jobferry_testkit::fault::{Passage, Road};
+use tokio::time::{Instant, sleep};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::actors;
+use crate::checkers::{self, Rest, Violation};
+use crate::cluster::{Cluster, virtual_clock};
+use crate::crew::{Crew, Roads};
+use crate::dice::{Dice, fnv};
+use crate::faults::FaultSet;
+use crate::hub::Hub;
+use crate::log::Log;
+use crate::roads;
+use crate::sabotage::Sabotage;
+use crate::scenario::Scenario;
+use crate::truth::{MANAGER, Truth};
+use crate::weather::Weather;
+
+/// After the last fault everything must have come to rest within this time: the slowest retry (30 s), a quarantine, and
+/// the longest Job one after the other, with a wide margin.
+const REST_WITHIN: Duration = Duration::from_secs(40 * 60);
+/// How often rest is looked for.
+const LOOK_EVERY: Duration = Duration::from_secs(5);
+/// How long everything must stay as it is to be called rest: longer than any quarantine and retry.
+const REST_LASTS: Duration = Duration::from_secs(100);
+/// How many log lines are kept to explain a violation.
+const STORY_LINES: usize = 50;
+
+/// How to run.
+#[derive(Debug, Clone)]
+pub struct Settings {
+    /// Which kinds of trouble there are.
+    pub faults: FaultSet,
+    /// A protection that is taken out, to see that its loss is found.
+    pub sabotage: Option<Sabotage>,
+    /// How many lines of the log are kept.
+    pub keep_lines: usize,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { faults: FaultSet::all(), sabotage: None, keep_lines: 20_000 }
+    }
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Outcome {
+    /// Its seed.
+    pub seed: u64,
+    /// Workloads that were submitted.
+    pub jobs: u64,
+    /// How often each kind of trouble happened.
+    pub faults: BTreeMap<&'static str, u64>,
+    /// How long it was for those inside.
+    pub simulated: Duration,
+    /// Lines of the log, and their digest.
+    pub digest: (u64, u64),
+    /// Broken promises, each with the last events that led there.
+    pub violations: Vec<(Violation, Vec<String>)>,
+    /// The whole log, as far as it was kept.
+    pub log: String,
+}
+
+/// A run could not be set up: a mistake of the simulator itself.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// No runtime.
+    #[error("no runtime: {0}")]
+    Runtime(#[from] std::io::Error),
+    /// The world could not be built.
+    #[error("the world of seed {0} could not be built: {1}")]
+    SetUp(u64, CallError),
+}
+
+/// Runs the world of a seed on a thread and a clock of its own.
+pub fn run(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
+    runtime.block_on(world(seed, settings))
+}
+
+async fn world(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
+    let started = Instant::now();
+    let scenario = Scenario::of(seed, &settings.faults);
+    let log = Log::new(settings.keep_lines);
+    let hub = Arc::new(Hub::new(log.clone(), checkers::all()));
+    let clock = virtual_clock();
+    let stop = CancellationToken::new();
+    let build = |name: &str| {
+        let cluster = Cluster::start(name, seed ^ fnv(name.as_bytes()), &clock, &hub, &stop);
+        cluster.sabotaged(settings.sabotage)
+    };
+    let manager = build(MANAGER);
+    let workers: Vec<Cluster> = scenario.workers.iter().map(|name| build(name)).collect();
+    actors::set_up(&manager, &workers).await.map_err(|error| RunError::SetUp(seed, error))?;
+
+    let weather = Arc::new(Weather::new(settings.faults.clone(), &mut Dice::new(seed, "weather"), log.clone()));
+    let roads: Arc<Roads> = Arc::new(
+        std::iter::once(&manager)
+            .chain(&workers)
+            .map(|cluster| (cluster.name.to_string(), Road::new(Passage::OPEN)))
+            .collect(),
+    );
+    let crew = Crew { seed, manager: manager.clone(), workers: workers.clone(), roads, weather, clock };
+    let dispatchers = TaskTracker::new();
+    for number in 1..=scenario.dispatchers {
+        dispatchers.spawn(crew.clone().keep_running(format!("d{number}"), stop.clone()));
+    }
+    storm(&scenario, &crew).await;
+    rest(&hub, Truth::is_settled).await;
+    hub.at_rest(Rest::Settled);
+    let names = hub.truth(|truth| truth.workloads().map(|workload| workload.name.clone()).collect());
+    actors::delete_all(&manager, names).await;
+    rest(&hub, Truth::is_empty).await;
+    hub.at_rest(Rest::Emptied);
+    let outcome = Outcome {
+        seed,
+        jobs: hub.truth(|truth| truth.histories().len() as u64),
+        faults: crew.weather.counts().into_iter().map(|(fault, count)| (fault.name(), count)).collect(),
+        simulated: started.elapsed(),
+        digest: log.digest(),
+        violations: hub.violations().into_iter().map(|found| with_story(&log, found)).collect(),
+        log: log.text(),
+    };
+    stop.cancel();
+    Ok(outcome)
+}
+
+/// Everything that goes wrong, and the work of the users meanwhile.
+async fn storm(scenario: &Scenario, crew: &Crew) {
+    let Crew { manager, workers, roads, weather, seed, .. } = crew;
+    weather.storm(true);
+    let people = TaskTracker::new();
+    for story in scenario.workloads.clone() {
+        people.spawn(actors::tell(manager.clone(), story));
+    }
+    for incident in scenario.incidents.clone() {
+        let Some(worker) = workers.iter().find(|worker| *worker.name == *incident.worker).cloned() else { continue };
+        let (manager, weather) = (manager.clone(), Arc::clone(weather));
+        people.spawn(async move { actors::meddle(manager, worker, incident, &weather).await });
+    }
+    for (name, road) in roads.iter() {
+        people.spawn(roads::close_now_and_then(name.clone(), *seed, road.clone(), Arc::clone(weather)));
+    }
+    sleep(scenario.storm).await;
+    weather.storm(false);
+    people.close();
+    people.wait().await;
+}
+
+/// Waits until nothing more is to be expected, or the patience is over.
+async fn rest(hub: &Hub, is_reached: impl Fn(&Truth) -> bool) {
+    let deadline = Instant::now() + REST_WITHIN;
+    while Instant::now() < deadline && !hub.truth(&is_reached) {
+        sleep(LOOK_EVERY).await;
+    }
+    // What comes late must come now.
+    sleep(REST_LASTS).await;
+}
+
+fn with_story(log: &Log, violation: Violation) -> (Violation, Vec<String>) {
+    let mut words = violation.about.clone();
+    words.push("-- d".to_owned());
+    let story = log.about(&words, STORY_LINES);
+    (violation, story)
+}

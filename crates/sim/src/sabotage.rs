@@ -1,0 +1,97 @@
+//! Planted bugs: a protection is taken out of the dispatcher's requests, or out of the answers that it relies on, on their
+//! way. The dispatcher itself stays the one that ships. A simulator that does not find these proves nothing.
+
+use bytes::Bytes;
+use http::{Method, StatusCode};
+use jobferry_api::{annotations, labels};
+use jobferry_testkit::fault::Asked;
+use serde_json::{Value, json};
+
+use crate::truth::MANAGER;
+
+/// A protection that is taken out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sabotage {
+    /// Status writes carry no resourceVersion: two dispatchers overwrite each other's placements.
+    NoVersion,
+    /// Deletes carry no UID.
+    NoUidOnDelete,
+    /// Every doubt about a mirror counts as proof that it is absent.
+    FalseAbsence,
+    /// Every doubt about a workload counts as proof that it is gone: its mirrors are orphans.
+    FalseGone,
+    /// The mirror's status is copied as it is, with what only means something on the worker.
+    RawStatus,
+    /// Mirrors are created without the mark of their origin.
+    NoMarks,
+    /// The end of a workload is taken as written before it is.
+    UnwrittenEnd,
+    /// An orphan is taken as deleted before it is.
+    UnsentDelete,
+}
+
+impl Sabotage {
+    /// All of them.
+    pub const ALL: [Self; 8] = [
+        Self::NoVersion,
+        Self::NoUidOnDelete,
+        Self::FalseAbsence,
+        Self::FalseGone,
+        Self::RawStatus,
+        Self::NoMarks,
+        Self::UnwrittenEnd,
+        Self::UnsentDelete,
+    ];
+
+    /// What the server gets to see of a request.
+    pub(crate) fn request(self, cluster: &str, asked: &Asked, body: Bytes) -> Bytes {
+        let Ok(mut value) = serde_json::from_slice::<Value>(&body) else { return body };
+        let is_job = asked.path.starts_with("/apis/batch/v1/");
+        let is_status = is_job && asked.method == Method::PATCH && asked.path.ends_with("/status");
+        match self {
+            Self::NoVersion if is_status => remove(&mut value["metadata"], "resourceVersion"),
+            Self::NoUidOnDelete if asked.method == Method::DELETE => remove(&mut value, "preconditions"),
+            Self::RawStatus if is_status && value["status"]["active"].is_number() => {
+                value["status"]["terminating"] = (-1).into();
+            }
+            Self::NoMarks if is_job && asked.method == Method::POST && cluster != MANAGER => {
+                remove(&mut value["metadata"]["labels"], labels::ORIGIN);
+                remove(&mut value["metadata"]["annotations"], annotations::ORIGIN_UID);
+            }
+            _ => return body,
+        }
+        value.to_string().into()
+    }
+
+    /// A lie in place of the server's answer; the server sees nothing of the request.
+    pub(crate) fn answer(self, cluster: &str, asked: &Asked, body: &[u8]) -> Option<(StatusCode, Value)> {
+        let (_, name) = asked.path.strip_prefix("/apis/batch/v1/namespaces/")?.split_once("/jobs/")?;
+        let absent = || {
+            let details = json!({"name": name, "group": "batch", "kind": "jobs"});
+            let status = json!({"kind": "Status", "code": 404, "reason": "NotFound", "details": details});
+            (StatusCode::NOT_FOUND, status)
+        };
+        let on_manager = cluster == MANAGER;
+        match self {
+            Self::FalseAbsence if asked.method == Method::GET && !on_manager => Some(absent()),
+            Self::FalseGone if asked.method == Method::GET && on_manager => Some(absent()),
+            Self::UnsentDelete if asked.method == Method::DELETE && !on_manager => {
+                Some((StatusCode::OK, json!({"kind": "Status", "status": "Success"})))
+            }
+            Self::UnwrittenEnd if asked.method == Method::PATCH && on_manager && ends(body) => Some(absent()),
+            _ => None,
+        }
+    }
+}
+
+fn ends(body: &[u8]) -> bool {
+    let value: Value = serde_json::from_slice(body).unwrap_or_default();
+    let conditions = value["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    conditions.iter().any(|condition| condition["type"] == "Complete" || condition["type"] == "Failed")
+}
+
+fn remove(object: &mut Value, field: &str) {
+    if let Some(fields) = object.as_object_mut() {
+        fields.remove(field);
+    }
+}

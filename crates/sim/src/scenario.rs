@@ -1,0 +1,165 @@
+//! A seed turned into a world and what people do in it.
+
+use std::time::Duration;
+
+use jobferry_api::managed_by;
+use jobferry_testkit::{EXIT_CODE, FAILING_INDEXES, RUN_SECONDS};
+use serde_json::{Value, json};
+
+use crate::dice::Dice;
+use crate::faults::{Fault, FaultSet};
+
+/// Everything that a seed decides before the run begins.
+#[derive(Debug, Clone)]
+pub(crate) struct Scenario {
+    /// The names of the workers.
+    pub(crate) workers: Vec<String>,
+    /// How many dispatchers run at once.
+    pub(crate) dispatchers: u64,
+    /// For how long there are faults.
+    pub(crate) storm: Duration,
+    /// The workloads and what happens to each.
+    pub(crate) workloads: Vec<WorkloadStory>,
+    /// What others do on workers.
+    pub(crate) incidents: Vec<Incident>,
+}
+
+/// One workload and what its user does with it.
+#[derive(Debug, Clone)]
+pub(crate) struct WorkloadStory {
+    /// Its name; several may follow each other under the same.
+    pub(crate) name: String,
+    /// The Job as it is submitted.
+    pub(crate) job: Value,
+    /// What happens, each after a wait.
+    pub(crate) steps: Vec<(Duration, Step)>,
+}
+
+/// What a user does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Step {
+    /// Submits the Job.
+    Create,
+    /// Sets `spec.suspend`.
+    Suspend(bool),
+    /// Deletes it, with this propagation.
+    Delete(&'static str),
+}
+
+/// What somebody else does on a worker.
+#[derive(Debug, Clone)]
+pub(crate) struct Incident {
+    /// When, from the beginning of the faults.
+    pub(crate) after: Duration,
+    /// On which worker.
+    pub(crate) worker: String,
+    /// What.
+    pub(crate) deed: Deed,
+}
+
+/// What somebody else does.
+#[derive(Debug, Clone)]
+pub(crate) enum Deed {
+    /// Deletes the Job of that name, whatever it is.
+    DeleteMirror(String),
+    /// Has a Job of that name for a while.
+    TakeName(String, Duration),
+    /// Closes the worker for a while.
+    Cordon(Duration),
+}
+
+impl Scenario {
+    /// The world of a seed.
+    pub(crate) fn of(seed: u64, faults: &FaultSet) -> Self {
+        let mut dice = Dice::new(seed, "scenario");
+        let workers: Vec<String> = (1..=dice.between(1, 4)).map(|number| format!("w{number}")).collect();
+        let dispatchers = if faults.has(Fault::Twins) && dice.per_mille(400) { 2 } else { 1 };
+        let storm = dice.seconds(60, 600);
+        let number = dice.between(3, 12);
+        let workloads: Vec<_> = (1..=number).map(|number| story(format!("job-{number}"), storm, &mut dice)).collect();
+        let mut incidents = Vec::new();
+        for fault in [Fault::MirrorDeleted, Fault::NameTaken, Fault::Cordon] {
+            if faults.has(fault) && dice.per_mille(350) {
+                for _ in 0..dice.between(1, 2) {
+                    incidents.push(incident(fault, &workers, &workloads, storm, &mut dice));
+                }
+            }
+        }
+        Self { workers, dispatchers, storm, workloads, incidents }
+    }
+}
+
+fn incident(
+    fault: Fault,
+    workers: &[String],
+    workloads: &[WorkloadStory],
+    storm: Duration,
+    dice: &mut Dice,
+) -> Incident {
+    let one_of = |dice: &mut Dice, number: usize| usize::try_from(dice.below(number as u64)).unwrap_or(0);
+    let worker = workers[one_of(dice, workers.len())].clone();
+    let name = workloads[one_of(dice, workloads.len())].name.clone();
+    let deed = match fault {
+        Fault::MirrorDeleted => Deed::DeleteMirror(name),
+        Fault::NameTaken => Deed::TakeName(name, dice.seconds(1, 200)),
+        _ => Deed::Cordon(dice.seconds(1, 200)),
+    };
+    Incident { after: dice.time(Duration::ZERO, storm), worker, deed }
+}
+
+fn story(name: String, storm: Duration, dice: &mut Dice) -> WorkloadStory {
+    let mut steps = vec![(dice.time(Duration::ZERO, storm * 3 / 4), Step::Create)];
+    let suspended = dice.per_mille(150);
+    if suspended {
+        steps.push((dice.seconds(1, 120), Step::Suspend(false)));
+    }
+    if dice.per_mille(100) {
+        steps.push((dice.seconds(0, 40), Step::Suspend(true)));
+        steps.push((dice.seconds(1, 60), Step::Suspend(false)));
+    }
+    if dice.per_mille(300) {
+        let propagation = dice.pick(&["Background", "Background", "Foreground", "Orphan"]);
+        steps.push((dice.seconds(0, 60), Step::Delete(propagation)));
+        if dice.per_mille(600) {
+            let wait = if dice.per_mille(500) { Duration::ZERO } else { dice.seconds(0, 60) };
+            steps.push((wait, Step::Create));
+        }
+    }
+    let job = job(&name, suspended, dice);
+    WorkloadStory { name, job, steps }
+}
+
+/// A Job of some shape.
+fn job(name: &str, suspended: bool, dice: &mut Dice) -> Value {
+    let seconds = dice.pick(&[0, 1, 5, 20, 60, 200]);
+    let mut script = json!({ RUN_SECONDS: seconds.to_string() });
+    let mut spec = json!({"suspend": suspended, "managedBy": managed_by::DISPATCHER});
+    match dice.below(5) {
+        0 | 1 => {}
+        2 => {
+            spec["completions"] = dice.between(2, 4).into();
+            spec["parallelism"] = dice.between(1, 3).into();
+        }
+        3 => {
+            spec["completions"] = dice.between(1, 4).into();
+            spec["parallelism"] = dice.between(1, 4).into();
+            spec["completionMode"] = "Indexed".into();
+            spec["backoffLimit"] = dice.below(3).into();
+            if dice.per_mille(500) {
+                script[FAILING_INDEXES] = "1".into();
+            }
+            if dice.per_mille(500) {
+                spec["backoffLimitPerIndex"] = 0.into();
+            }
+        }
+        _ => {
+            script[EXIT_CODE] = "1".into();
+            spec["backoffLimit"] = dice.below(3).into();
+        }
+    }
+    spec["template"] = json!({
+        "metadata": {"annotations": script},
+        "spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "work"}]},
+    });
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default"}, "spec": spec})
+}

@@ -1,0 +1,183 @@
+//! What becomes of a dispatcher's requests, decided by dice.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use jobferry_testkit::fault::{Asked, Fate, Fates, Road, WatchFate};
+use tokio_util::sync::CancellationToken;
+
+use crate::dice::Dice;
+use crate::faults::{Fault, FaultSet, OF_REQUESTS, OF_WATCHES};
+use crate::log::Log;
+
+/// How bad the weather is, for all links of a run.
+pub(crate) struct Weather {
+    faults: FaultSet,
+    /// Of a thousand requests, how many meet a fault.
+    requests_per_mille: u64,
+    /// Of a thousand watches, how many meet a fault.
+    watches_per_mille: u64,
+    storming: AtomicBool,
+    counts: Mutex<BTreeMap<Fault, u64>>,
+    log: Log,
+}
+
+impl Weather {
+    /// The weather of a seed. It begins fair.
+    pub(crate) fn new(faults: FaultSet, dice: &mut Dice, log: Log) -> Self {
+        Self {
+            faults,
+            requests_per_mille: dice.pick(&[5, 20, 60, 150]),
+            watches_per_mille: dice.pick(&[50, 200, 600]),
+            storming: AtomicBool::new(false),
+            counts: Mutex::default(),
+            log,
+        }
+    }
+
+    /// Which kinds of trouble there are.
+    pub(crate) fn faults(&self) -> &FaultSet {
+        &self.faults
+    }
+
+    /// Lets faults happen, or not.
+    pub(crate) fn storm(&self, storming: bool) {
+        self.storming.store(storming, Ordering::Relaxed);
+        self.log.say(format_args!("-- faults {}", if storming { "begin" } else { "are over" }));
+    }
+
+    /// Whether faults happen now.
+    pub(crate) fn is_storming(&self) -> bool {
+        self.storming.load(Ordering::Relaxed)
+    }
+
+    /// Notes that a fault happened.
+    pub(crate) fn count(&self, fault: Fault, what: std::fmt::Arguments<'_>) {
+        self.log.say(format_args!("-- fault {fault}: {what}"));
+        *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(fault).or_default() += 1;
+    }
+
+    /// How often each kind happened.
+    pub(crate) fn counts(&self) -> BTreeMap<Fault, u64> {
+        self.counts.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
+/// One life of a dispatcher, from its start to its crash.
+#[derive(Clone, Default)]
+pub(crate) struct Life {
+    /// Ends its tasks.
+    pub(crate) stop: CancellationToken,
+    dead: Arc<AtomicBool>,
+}
+
+impl Life {
+    /// From now on none of its requests is sent.
+    pub(crate) fn end(&self) {
+        self.dead.store(true, Ordering::Relaxed);
+        self.stop.cancel();
+    }
+
+    fn is_over(&self) -> bool {
+        self.dead.load(Ordering::Relaxed)
+    }
+}
+
+/// The way between one life of a dispatcher and one cluster.
+pub(crate) struct Link {
+    name: String,
+    weather: Arc<Weather>,
+    life: Life,
+    road: Road,
+    dice: Mutex<Dice>,
+}
+
+impl Link {
+    /// A link; `name` decides its dice.
+    pub(crate) fn new(name: String, seed: u64, weather: &Arc<Weather>, life: &Life, road: Road) -> Self {
+        let dice = Mutex::new(Dice::new(seed, &name));
+        Self { weather: Arc::clone(weather), life: life.clone(), road, dice, name }
+    }
+
+    fn roll<T>(&self, roll: impl FnOnce(&mut Dice) -> T) -> T {
+        roll(&mut self.dice.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+/// Mostly short, sometimes longer than a deadline, sometimes up to the latest moment that counts.
+fn lateness(dice: &mut Dice) -> Duration {
+    match dice.below(4) {
+        0 | 1 => dice.time(Duration::from_millis(1), Duration::from_millis(800)),
+        2 => dice.seconds(1, 15),
+        _ => dice.seconds(15, 69),
+    }
+}
+
+fn fate_of(fault: Fault, dice: &mut Dice) -> Fate {
+    match fault {
+        Fault::LostRequest => Fate::Lost,
+        Fault::LostAnswer => Fate::AnswerLost,
+        Fault::LateRequest => Fate::Late(lateness(dice)),
+        Fault::LateAnswer => Fate::AnswerLate(lateness(dice)),
+        Fault::Reset => dice.pick(&[Fate::Reset, Fate::AnswerReset]),
+        Fault::ServerError => {
+            let refused = [404, 409, 429, 500, 503, 504].map(Fate::Refused);
+            let committed = [500, 504].map(Fate::CommittedButRefused);
+            dice.pick(&[&refused[..], &committed[..]].concat())
+        }
+        Fault::Denied => Fate::Refused(dice.pick(&[401, 403])),
+        Fault::Crash => dice.pick(&[Fate::Lost, Fate::AnswerLost]),
+        _ => Fate::Answered,
+    }
+}
+
+impl Fates for Link {
+    fn of_request(&self, asked: &Asked) -> Fate {
+        if self.life.is_over() {
+            return Fate::Lost;
+        }
+        // Every way takes time: a dispatcher that asks again and again at once would otherwise stop the clock.
+        let on_the_way = Fate::Late(self.roll(|dice| dice.time(Duration::from_millis(1), Duration::from_millis(4))));
+        if !self.weather.is_storming() {
+            return on_the_way;
+        }
+        let (weather, name) = (&self.weather, &self.name);
+        let drawn = self.roll(|dice| {
+            let hit = dice.per_mille(weather.requests_per_mille);
+            let fault = weather.faults.draw(&OF_REQUESTS, dice).filter(|_| hit)?;
+            Some((fault, fate_of(fault, dice)))
+        });
+        let Some((fault, fate)) = drawn else { return on_the_way };
+        weather.count(fault, format_args!("{name} {} {}: {fate:?}", asked.method, asked.path));
+        if fault == Fault::Crash {
+            self.life.end();
+        }
+        fate
+    }
+
+    fn of_watch(&self, asked: &Asked) -> WatchFate {
+        if !self.weather.is_storming() {
+            return WatchFate::Undisturbed;
+        }
+        let (weather, name) = (&self.weather, &self.name);
+        let drawn = self.roll(|dice| {
+            let hit = dice.per_mille(weather.watches_per_mille);
+            let fault = weather.faults.draw(&OF_WATCHES, dice).filter(|_| hit)?;
+            let fate = match fault {
+                Fault::WatchCut => WatchFate::Cut(dice.seconds(0, 60)),
+                Fault::WatchExpired => WatchFate::Expired(dice.seconds(0, 60)),
+                _ => WatchFate::Slow(dice.seconds(0, 20)),
+            };
+            Some((fault, fate))
+        });
+        let Some((fault, fate)) = drawn else { return WatchFate::Undisturbed };
+        weather.count(fault, format_args!("{name} {}: {fate:?}", asked.path));
+        fate
+    }
+
+    fn road(&self) -> Road {
+        self.road.clone()
+    }
+}

@@ -1,0 +1,35 @@
+//! A fixed set of seeds, small enough for every test run. More: `cargo run --release -p jobferry-sim -- --seeds N`.
+
+use jobferry_sim::{FaultSet, Outcome, RunError, Settings, Summary, run};
+
+fn whole(seed: u64) -> Result<Outcome, RunError> {
+    run(seed, &Settings { keep_lines: usize::MAX, ..Settings::default() })
+}
+
+#[test]
+fn the_same_seed_gives_the_same_log_byte_for_byte() {
+    for seed in [3, 5] {
+        let (one, two) = (whole(seed).unwrap(), whole(seed).unwrap());
+        if one.log != two.log {
+            let differs = one.log.lines().zip(two.log.lines()).enumerate().find(|(_, (one, two))| one != two);
+            panic!("seed {seed}: the logs part at {differs:?}");
+        }
+        assert!(one.digest.0 > 200, "a run that hardly does anything proves nothing");
+    }
+}
+
+#[test]
+fn the_fixed_seeds_keep_every_promise() {
+    let mut summary = Summary::default();
+    for seed in 1..=8 {
+        summary.add(run(seed, &Settings::default()).unwrap());
+    }
+    assert!(summary.violations.is_empty(), "{}", summary.text());
+    assert!(summary.jobs > 30 && summary.faults.len() > 8, "{}", summary.text());
+}
+
+#[test]
+fn without_faults_every_workload_simply_runs() {
+    let outcome = run(7, &Settings { faults: FaultSet::none(), ..Settings::default() }).unwrap();
+    assert!(outcome.violations.is_empty() && outcome.faults.is_empty(), "{:?}", outcome.violations);
+}
