@@ -8,7 +8,7 @@ use jobferry_kubeio::{self as kubeio, CallError, Collection, Event, Patch};
 use k8s_openapi::{api::core::v1::Pod, jiff::Timestamp};
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::{sync::watch, task::JoinHandle};
+use tokio::{sync::watch, task::JoinHandle, time::Instant};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -22,6 +22,10 @@ use crate::{
 pub(crate) const API_DEADLINE: Duration = Duration::from_secs(15);
 /// How often the node says that it is alive; as a kubelet does.
 const HEARTBEAT: Duration = Duration::from_secs(10);
+/// How often the node's status is written.
+const STATUS_INTERVAL: Duration = Duration::from_mins(5);
+/// Where nodes keep their leases.
+const LEASE_NAMESPACE: &str = "kube-node-lease";
 /// How long pods have to end when the node is shut down.
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(2);
 
@@ -282,17 +286,47 @@ fn order(pod: &Pod) -> Order {
     Order::Stop(Duration::from_secs(grace.unwrap_or(30)))
 }
 
-/// Creates the Node object, and says again and again that it is alive.
+/// Creates the Node object and says again and again that it is alive: in its lease often, in its status rarely, because
+/// everybody watches nodes and nobody watches leases.
 async fn keep_registered(client: &Client, options: &Options) {
+    let mut status_at = Instant::now();
     loop {
-        match register(client, options).await {
-            Ok(()) => tokio::time::sleep(HEARTBEAT).await,
+        let outcome = async {
+            if Instant::now() >= status_at {
+                register(client, options).await?;
+                status_at = Instant::now() + STATUS_INTERVAL;
+            }
+            renew_lease(client, options).await
+        };
+        let pause = match outcome.await {
+            Ok(()) => HEARTBEAT,
             Err(error) => {
                 tracing::warn!(node = options.name, %error, "the node could not register; trying again");
-                tokio::time::sleep(Duration::from_secs(1)).await;
+                Duration::from_secs(1)
             }
-        }
+        };
+        tokio::time::sleep(pause).await;
     }
+}
+
+async fn renew_lease(client: &Client, options: &Options) -> Result<(), CallError> {
+    let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{LEASE_NAMESPACE}/leases");
+    let renewed = (options.clock)().strftime("%Y-%m-%dT%H:%M:%S.%6fZ").to_string();
+    let spec = json!({"holderIdentity": options.name, "leaseDurationSeconds": 40, "renewTime": renewed});
+    let body = json!({"spec": spec}).to_string().into_bytes();
+    let path = format!("{leases}/{}", options.name);
+    match kubeio::patch(client, &path, Patch::Merge, body, API_DEADLINE).await {
+        Err(error) if error.is_not_found() => {}
+        other => return other.map(drop),
+    }
+    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": LEASE_NAMESPACE}});
+    match kubeio::create(client, "/api/v1/namespaces", namespace.to_string().into_bytes(), API_DEADLINE).await {
+        Err(error) if !error.is_already_exists() => return Err(error),
+        _ => {}
+    }
+    let metadata = json!({"name": options.name, "namespace": LEASE_NAMESPACE});
+    let lease = json!({"apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata, "spec": spec});
+    kubeio::create(client, &leases, lease.to_string().into_bytes(), API_DEADLINE).await.map(drop)
 }
 
 async fn register(client: &Client, options: &Options) -> Result<(), CallError> {

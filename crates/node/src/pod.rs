@@ -120,6 +120,10 @@ impl PodTask {
             let work = work(&context, &pod, &board, directory, wishes);
             tokio::pin!(work);
             let mut write_at: Option<Instant> = Some(Instant::now() + GATHER);
+            let allowed = pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
+            let mut deadline = allowed
+                .and_then(|seconds| u64::try_from(seconds).ok())
+                .map(|s| Instant::now() + Duration::from_secs(s));
             loop {
                 let due = write_at.unwrap_or_else(Instant::now);
                 tokio::select! { biased;
@@ -138,6 +142,12 @@ impl PodTask {
                             let _ = wish.send(Wish::Stop(Duration::ZERO));
                             break;
                         }
+                    }
+                    () = sleep_until(deadline), if deadline.is_some() => {
+                        deadline = None;
+                        let message = "Pod was active on the node longer than the specified deadline";
+                        board.update(|run| run.failure = Some(("DeadlineExceeded".to_owned(), message.to_owned())));
+                        let _ = wish.send(Wish::Stop(grace_of(&pod)));
                     }
                     () = board.changed(), if write_at.is_none() => write_at = Some(Instant::now() + GATHER),
                     () = tokio::time::sleep_until(due), if write_at.is_some() => {
@@ -219,6 +229,19 @@ fn clean(directory: &Path) {
     }
 }
 
+async fn sleep_until(instant: Option<Instant>) {
+    match instant {
+        Some(instant) => tokio::time::sleep_until(instant).await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How long the containers of a pod may take to end when nobody says otherwise.
+fn grace_of(pod: &Pod) -> Duration {
+    let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
+    Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30))
+}
+
 /// The object does not exist any more, or another one has its name.
 fn is_gone(error: &kubeio::CallError) -> bool {
     error.is_not_found() || error.refusal().is_some_and(|refusal| matches!(refusal.code, 409 | 422))
@@ -245,6 +268,12 @@ async fn run_all(
     wishes: watch::Receiver<Wish>,
 ) {
     let Some(spec) = pod.spec.as_ref() else { return };
+    let sidecar = spec.init_containers.iter().flatten().find(|c| c.restart_policy.as_deref() == Some("Always"));
+    if let Some(sidecar) = sidecar {
+        let message =
+            format!("init container {:?} with restartPolicy Always is not supported by this node", sidecar.name);
+        return board.update(|run| run.failure = Some(("UnsupportedPod".to_owned(), message)));
+    }
     let policy = board.read().restart_policy;
     // An init container that ended well is never run again, whatever the policy.
     let init_policy = if policy == RestartPolicy::Never { policy } else { RestartPolicy::OnFailure };

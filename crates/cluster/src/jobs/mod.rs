@@ -14,6 +14,7 @@ use job_controller::{JobView, Memory, Notice, PodPlan, PodView, Step, sync};
 use jobferry_kubeio::{self as kubeio, CallError, Collection, Event, Queue};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -30,6 +31,8 @@ const DEADLINE: Duration = Duration::from_secs(15);
 const FIRST_RETRY: Duration = Duration::from_secs(1);
 /// The longest wait after failed writes.
 const LAST_RETRY: Duration = Duration::from_mins(1);
+/// Events that wait to be told.
+const EVENTS_WAITING: usize = 1000;
 /// Jobs that are worked on at the same time.
 const WORKERS: usize = 16;
 /// Steps of one Job in a row before others get their turn.
@@ -72,7 +75,9 @@ impl JobOptions {
 
 /// Runs the Jobs of a cluster until `shutdown`.
 pub async fn run_jobs(client: Client, options: JobOptions, shutdown: CancellationToken) {
-    let controller = Arc::new(Controller::new(client, options));
+    // Events are a courtesy: they must not hold up a Job, and those that find no room are dropped.
+    let (events, told) = mpsc::channel(EVENTS_WAITING);
+    let controller = Arc::new(Controller::new(client, options, events));
     let workers: FuturesUnordered<_> = (0..WORKERS).map(|_| controller.work()).collect();
     let workers = workers.for_each(|()| std::future::ready(()));
     tokio::select! { biased;
@@ -80,6 +85,7 @@ pub async fn run_jobs(client: Client, options: JobOptions, shutdown: Cancellatio
         () = controller.watch_jobs() => {}
         () = controller.watch_pods() => {}
         () = workers => {}
+        () = controller.tell_all(told) => {}
     }
 }
 
@@ -97,6 +103,7 @@ struct Controller {
     client: Client,
     options: JobOptions,
     random: Random,
+    events: mpsc::Sender<(Arc<JobView>, Notice)>,
     jobs: Mutex<Cache<JobView>>,
     pods: Mutex<Cache<PodView>>,
     notes: Mutex<HashMap<String, Notes>>,
@@ -121,9 +128,10 @@ enum SyncError {
 }
 
 impl Controller {
-    fn new(client: Client, options: JobOptions) -> Self {
+    fn new(client: Client, options: JobOptions, events: mpsc::Sender<(Arc<JobView>, Notice)>) -> Self {
         Self {
             client,
+            events,
             random: Random::new(options.seed),
             options,
             jobs: Mutex::default(),
@@ -141,12 +149,12 @@ impl Controller {
                 let mut jobs = lock(&self.jobs);
                 match event {
                     Event::Reset(list) => {
-                        jobs.reset(list);
+                        jobs.reset(list.into_iter().map(|job| self.lightened(job)).collect());
                         jobs.all().map(|job| job.uid.clone()).collect()
                     }
                     Event::Applied(job) => {
                         let uid = job.uid.clone();
-                        jobs.apply(job).then_some(uid).into_iter().collect()
+                        jobs.apply(self.lightened(job)).then_some(uid).into_iter().collect()
                     }
                     Event::Deleted(job) => {
                         jobs.delete(&job);
@@ -163,6 +171,15 @@ impl Controller {
                 self.queue.add(Key::Job(uid));
             }
         }
+    }
+
+    /// Most of a Job is its pod template, which is of no use when we create no (more) pods for it.
+    fn lightened(&self, mut job: JobView) -> JobView {
+        let conditions = job.status.conditions.as_deref().unwrap_or_default();
+        if !self.options.owns(&job) || job_api::conditions::is_finished(conditions) {
+            job.template = Arc::default();
+        }
+        job
     }
 
     async fn watch_pods(&self) {
@@ -258,8 +275,8 @@ impl Controller {
             if let Some(notes) = lock(&self.notes).get_mut(uid) {
                 notes.memory.backoff = decision.backoff;
             }
-            for notice in &decision.notices {
-                self.tell(&job, notice).await;
+            for notice in decision.notices {
+                self.tell(&job, notice);
             }
         }
         Ok(Some(Duration::ZERO))
@@ -269,11 +286,23 @@ impl Controller {
         (self.options.clock)()
     }
 
-    async fn tell(&self, job: &JobView, notice: &Notice) {
-        let about =
-            About { api_version: "batch/v1", kind: "Job", namespace: &job.namespace, name: &job.name, uid: &job.uid };
-        let what = Happening { warning: notice.warning, reason: &notice.reason, message: &notice.message };
-        events::tell(&self.client, "job-controller", about, what, self.now(), self.random.next()).await;
+    fn tell(&self, job: &Arc<JobView>, notice: Notice) {
+        let _ = self.events.try_send((Arc::clone(job), notice));
+    }
+
+    async fn tell_all(&self, mut events: mpsc::Receiver<(Arc<JobView>, Notice)>) {
+        while let Some((job, notice)) = events.recv().await {
+            let about = About {
+                api_version: "batch/v1",
+                kind: "Job",
+                namespace: &job.namespace,
+                name: &job.name,
+                uid: &job.uid,
+            };
+            let what = Happening { warning: notice.warning, reason: &notice.reason, message: &notice.message };
+            let random = self.random.next();
+            events::tell(&self.client, "job-controller", about, what, self.now(), random).await;
+        }
     }
 }
 

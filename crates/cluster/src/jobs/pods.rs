@@ -68,7 +68,7 @@ impl Controller {
         let name = job_controller::pod_name(job, plan, self.random.next());
         match self.post_pod(job, plan, &name).await {
             Created::Yes => {
-                self.tell(job, &notice(false, "SuccessfulCreate", format!("Created pod: {name}"))).await;
+                self.tell(job, notice(false, "SuccessfulCreate", format!("Created pod: {name}")));
                 true
             }
             Created::Uncertain => {
@@ -79,7 +79,7 @@ impl Controller {
             }
             Created::Refused(error) => {
                 self.note_creates(job, false);
-                self.tell(job, &notice(true, "FailedCreate", format!("Error creating: {error}"))).await;
+                self.tell(job, notice(true, "FailedCreate", format!("Error creating: {error}")));
                 false
             }
         }
@@ -152,7 +152,7 @@ impl Controller {
                     Ok(stored) if stored.deleting => lock(&self.pods).learn(stored),
                     _ => lock(&self.pods).remove(&pod.uid),
                 }
-                self.tell(job, &notice(false, "SuccessfulDelete", format!("Deleted pod: {}", pod.name))).await;
+                self.tell(job, notice(false, "SuccessfulDelete", format!("Deleted pod: {}", pod.name)));
                 Ok(())
             }
             Err(error) if error.is_not_found() || error.is_conflict() => {
@@ -160,7 +160,7 @@ impl Controller {
                 Ok(())
             }
             Err(source) => {
-                self.tell(job, &notice(true, "FailedDelete", format!("Error deleting: {source}"))).await;
+                self.tell(job, notice(true, "FailedDelete", format!("Error deleting: {source}")));
                 Err(failed("deletion", &job.namespace, &pod.name, source))
             }
         }

@@ -1,7 +1,6 @@
 //! The cluster under test.
 
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
     time::Duration,
@@ -9,14 +8,15 @@ use std::{
 
 use futures::StreamExt;
 use jobferry_apiserver::ApiServer;
-use jobferry_cluster::{JobOptions, run_jobs, run_scheduler, system_clock};
+use jobferry_cluster::{run, system_clock};
 use jobferry_kubeio::{self as kubeio, Patch};
-use jobferry_node::{LogQuery, Logs, Node, Options};
+use jobferry_node::{LogQuery, Logs, Node};
 use kube::Client;
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
+
+use crate::setting::node_options;
 
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -26,7 +26,6 @@ pub(crate) struct Cluster {
     directory: TempDir,
     logs: Logs,
     shutdown: CancellationToken,
-    _tasks: Vec<JoinHandle<()>>,
 }
 
 impl Drop for Cluster {
@@ -37,21 +36,30 @@ impl Drop for Cluster {
 
 impl Cluster {
     pub(crate) fn start() -> Self {
+        let cluster = Self::start_without_node();
+        cluster.start_node();
+        cluster
+    }
+
+    pub(crate) fn start_without_node() -> Self {
         let clock = system_clock();
         let server_clock = clock.clone();
         let server = ApiServer::new(jobferry_apiserver::Options::new(move || server_clock(), 1));
         let client = Client::new(server.service(), "default");
         let directory = TempDir::new().unwrap();
         let shutdown = CancellationToken::new();
-        let node = Node::new(client.clone(), options(directory.path()));
-        let logs = node.logs();
-        let stop = shutdown.clone();
-        let tasks = vec![
-            tokio::spawn(run_jobs(client.clone(), JobOptions::standard(clock.clone(), 1), shutdown.clone())),
-            tokio::spawn(run_scheduler(client.clone(), clock, shutdown.clone())),
-            tokio::spawn(async move { node.run(stop).await.unwrap() }),
-        ];
-        Self { client, directory, logs, shutdown, _tasks: tasks }
+        tokio::spawn(run(client.clone(), jobferry_cluster::Options::new(clock, 1), shutdown.clone()));
+        let logs = Node::new(client.clone(), node_options(directory.path())).logs();
+        Self { client, directory, logs, shutdown }
+    }
+
+    /// Starts the node; it stops with the cluster, or when the token is cancelled.
+    pub(crate) fn start_node(&self) -> CancellationToken {
+        let node = Node::new(self.client.clone(), node_options(self.directory.path()));
+        let stop = self.shutdown.child_token();
+        let stopping = stop.clone();
+        tokio::spawn(async move { node.run(stopping).await.unwrap() });
+        stop
     }
 
     /// A place that the test may use.
@@ -69,8 +77,14 @@ impl Cluster {
         self.create("/api/v1/namespaces/default/pods", pod).await;
     }
 
-    async fn create(&self, path: &str, object: Value) {
+    pub(crate) async fn create(&self, path: &str, object: Value) {
         kubeio::create(&self.client, path, object.to_string().into_bytes(), DEADLINE).await.unwrap();
+    }
+
+    /// The pod, as soon as it has this phase.
+    pub(crate) async fn pod_in_phase(&self, name: &str, phase: &str) -> Value {
+        let path = format!("/api/v1/namespaces/default/pods/{name}");
+        poll(async || self.get(&path).await.filter(|pod| pod["status"]["phase"] == phase)).await
     }
 
     pub(crate) async fn edit_job(&self, name: &str, change: &Value) {
@@ -137,17 +151,6 @@ impl Cluster {
             (self.log(pod["metadata"]["uid"].as_str()?).await == text).then_some(())
         })
         .await;
-    }
-}
-
-fn options(directory: &Path) -> Options {
-    Options {
-        name: "node-1".to_owned(),
-        labels: BTreeMap::new(),
-        capacity: BTreeMap::new(),
-        directory: directory.to_owned(),
-        program: None,
-        clock: system_clock(),
     }
 }
 

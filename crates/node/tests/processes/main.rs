@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
 mod cluster;
+mod setting;
 
 use cluster::Cluster;
 use libtest_mimic::{Arguments, Failed, Trial};
@@ -23,6 +24,14 @@ fn main() {
         trial("a_container_without_a_command_says_what_is_missing", a_container_without_a_command_says_what_is_missing),
         trial("a_deleted_pod_gets_a_term_signal_and_time_to_react", a_deleted_pod_gets_a_term_signal_and_time_to_react),
         trial("a_suspended_job_stops_its_processes", a_suspended_job_stops_its_processes),
+        trial(
+            "environment_and_volumes_come_from_the_pod_and_its_objects",
+            environment_and_volumes_come_from_the_pod_and_its_objects,
+        ),
+        trial("init_containers_run_first_and_one_after_the_other", init_containers_run_first_and_one_after_the_other),
+        trial("a_pod_that_runs_too_long_is_stopped", a_pod_that_runs_too_long_is_stopped),
+        trial("a_node_that_goes_down_reports_its_pods_as_failed", a_node_that_goes_down_reports_its_pods_as_failed),
+        trial("a_restarted_node_reports_its_former_pods_as_failed", a_restarted_node_reports_its_former_pods_as_failed),
         trial("containers_die_with_a_killed_node", cluster::containers_die_with_a_killed_node),
     ];
     libtest_mimic::run(&Arguments::from_args(), tests).exit();
@@ -102,4 +111,89 @@ async fn a_suspended_job_stops_its_processes() {
     cluster::eventually(|| (!std::path::Path::new(&process).exists()).then_some(())).await;
     let job = cluster.job_with_condition("long", "Suspended").await;
     assert_eq!((&job["status"]["active"], &job["status"]["failed"]), (&json!(null), &json!(null)), "{job:#}");
+}
+
+async fn environment_and_volumes_come_from_the_pod_and_its_objects() {
+    let cluster = Cluster::start();
+    let settings = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"},
+        "data": {"colour": "green", "shape": "round"}});
+    cluster.create("/api/v1/namespaces/default/configmaps", settings).await;
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"word": "xyzzy"}});
+    cluster.create("/api/v1/namespaces/default/secrets", secret).await;
+    let script = "echo $NAME $COLOUR $WORD $PREFIXED_shape $PLAIN; cat etc/settings/colour secret/word; \
+                  echo hi > work/file; cat $JOBFERRY_VOLUME_SCRATCH/file";
+    let spec = json!({
+        "restartPolicy": "Never",
+        "containers": [{
+            "name": "main", "image": "none", "command": ["sh", "-c", script],
+            "envFrom": [{"prefix": "PREFIXED_", "configMapRef": {"name": "settings"}}],
+            "env": [
+                {"name": "NAME", "valueFrom": {"fieldRef": {"fieldPath": "metadata.name"}}},
+                {"name": "COLOUR", "valueFrom": {"configMapKeyRef": {"name": "settings", "key": "colour"}}},
+                {"name": "WORD", "valueFrom": {"secretKeyRef": {"name": "key", "key": "word"}}},
+                {"name": "PLAIN", "value": "I-am-$(NAME)"},
+            ],
+            "volumeMounts": [
+                {"name": "settings", "mountPath": "/etc/settings"}, {"name": "key", "mountPath": "/secret"},
+                {"name": "scratch", "mountPath": "/work"},
+            ],
+        }],
+        "volumes": [
+            {"name": "settings", "configMap": {"name": "settings"}}, {"name": "key", "secret": {"secretName": "key"}},
+            {"name": "scratch", "emptyDir": {}},
+        ],
+    });
+    cluster.create_pod("equipped", spec).await;
+    cluster.pod_in_phase("equipped", "Succeeded").await;
+    cluster.wait_for_log("equipped", "equipped green xyzzy round I-am-equipped\ngreenxyzzyhi\n").await;
+}
+
+async fn init_containers_run_first_and_one_after_the_other() {
+    let cluster = Cluster::start();
+    let note = cluster.scratch().join("note");
+    let container = |name: &str, word: &str| {
+        let script = format!("echo {word} >> {0}; cat {0}", note.display());
+        json!({"name": name, "image": "none", "command": ["sh", "-c", script]})
+    };
+    let spec = json!({
+        "restartPolicy": "Never",
+        "initContainers": [container("one", "one"), container("two", "two")], "containers": [container("main", "main")],
+    });
+    cluster.create_pod("in-order", spec).await;
+    let pod = cluster.pod_in_phase("in-order", "Succeeded").await;
+    cluster.wait_for_log("in-order", "one\ntwo\nmain\n").await;
+    assert_eq!(pod["status"]["initContainerStatuses"][1]["state"]["terminated"]["reason"], "Completed", "{pod:#}");
+}
+
+async fn a_pod_that_runs_too_long_is_stopped() {
+    let cluster = Cluster::start();
+    let mut spec = sh("sleep 600");
+    spec["activeDeadlineSeconds"] = json!(1);
+    cluster.create_pod("slow", spec).await;
+    let pod = cluster.pod_in_phase("slow", "Failed").await;
+    assert_eq!(pod["status"]["reason"], "DeadlineExceeded", "{pod:#}");
+}
+
+async fn a_node_that_goes_down_reports_its_pods_as_failed() {
+    let cluster = Cluster::start_without_node();
+    let node = cluster.start_node();
+    cluster.create_pod("left", sh("sleep 600")).await;
+    cluster.pod_in_phase("left", "Running").await;
+    node.cancel();
+    cluster.pod_in_phase("left", "Failed").await;
+}
+
+async fn a_restarted_node_reports_its_former_pods_as_failed() {
+    let cluster = Cluster::start_without_node();
+    let mut spec = sh("echo again");
+    spec["nodeName"] = json!("node-1");
+    cluster.create_pod("former", spec).await;
+    let pod = cluster.pod_in_phase("former", "Pending").await;
+    // What a node leaves behind that was killed while it ran the pod.
+    let uid = pod["metadata"]["uid"].as_str().unwrap();
+    std::fs::create_dir_all(cluster.scratch().join("pods").join(uid)).unwrap();
+    cluster.start_node();
+    let pod = cluster.pod_in_phase("former", "Failed").await;
+    assert_eq!(pod["status"]["reason"], "NodeRestarted", "{pod:#}");
 }

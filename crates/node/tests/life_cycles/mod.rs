@@ -1,0 +1,83 @@
+//! Life cycles of Jobs that must end the same whoever runs them: the scenarios, the one who plays them, and what is
+//! compared. `recorded.json` holds how they ended under the built-in Job controller of a real cluster, with our node.
+
+mod play;
+mod scenarios;
+
+use std::{collections::BTreeMap, path::PathBuf};
+
+use serde_json::Value;
+
+pub(crate) use self::{play::Stage, scenarios::all};
+
+/// One life of a Job.
+pub(crate) struct Scenario {
+    pub(crate) name: &'static str,
+    /// The Job's spec without its template.
+    pub(crate) spec: Value,
+    /// The pod's spec.
+    pub(crate) pod: Value,
+    pub(crate) steps: Vec<Step>,
+    pub(crate) until: Until,
+}
+
+/// What happens to a Job from outside.
+#[derive(Clone)]
+pub(crate) enum Step {
+    /// Wait until so many pods are ready.
+    Ready(i64),
+    /// Wait until so many pods have succeeded.
+    Succeeded(i64),
+    /// Wait until so many pods have failed.
+    Failed(i64),
+    /// Wait for a condition.
+    Condition(&'static str),
+    /// Wait.
+    Seconds(u64),
+    /// Open the gate that scripts wait at.
+    Go,
+    /// Change the Job.
+    Edit(Value),
+    /// Delete one running pod, of this index if one is given, with this grace period if one is given.
+    DeletePod(Option<u32>, Option<u64>),
+    /// Give one running pod a condition.
+    MarkPod(&'static str),
+    /// Delete the Job with this propagation.
+    DeleteJob(&'static str),
+}
+
+/// When a scenario is over.
+#[derive(Clone, Copy)]
+pub(crate) enum Until {
+    /// The Job has ended.
+    Finished,
+    /// The Job is gone, and everything has come to rest.
+    Gone,
+    /// Everything has come to rest, so many seconds after the last step.
+    Rest(u64),
+}
+
+/// How the scenarios ended, by name.
+pub(crate) type Endings = BTreeMap<String, Value>;
+
+/// Where the recording is.
+pub(crate) fn recording() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/life_cycles/recorded.json")
+}
+
+pub(crate) fn recorded() -> Endings {
+    serde_json::from_str(&std::fs::read_to_string(recording()).expect("a recording")).expect("a readable recording")
+}
+
+/// What differs between two sets of endings.
+pub(crate) fn differences(expected: &Endings, found: &Endings) -> Vec<String> {
+    let names: std::collections::BTreeSet<&String> = expected.keys().chain(found.keys()).collect();
+    let differ = names.into_iter().filter(|name| expected.get(*name) != found.get(*name));
+    differ
+        .map(|name| format!("{name}:\n  expected {}\n  found    {}", text(expected.get(name)), text(found.get(name))))
+        .collect()
+}
+
+fn text(ending: Option<&Value>) -> String {
+    ending.map_or_else(|| "nothing".to_owned(), Value::to_string)
+}
