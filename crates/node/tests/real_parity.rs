@@ -25,7 +25,31 @@ fn main() {
         let differences = differences(&recorded(), &runtime.block_on(play(Some(LOCAL))));
         if differences.is_empty() { Ok(()) } else { Err(differences.join("\n").into()) }
     });
-    libtest_mimic::run(&Arguments::from_args(), vec![trial.with_ignored_flag(true)]).exit();
+    let both = Trial::test("delegated_and_plain_jobs_run_side_by_side", || {
+        let runtime = tokio::runtime::Runtime::new().map_err(Failed::from)?;
+        let found = runtime.block_on(play_side_by_side());
+        let expected = recorded().into_iter().filter(|(name, _)| found.contains_key(name)).collect();
+        let differences = differences(&expected, &found);
+        if differences.is_empty() { Ok(()) } else { Err(differences.join("\n").into()) }
+    });
+    let trials = [trial, both].map(|trial| trial.with_ignored_flag(true));
+    libtest_mimic::run(&Arguments::from_args(), trials.into()).exit();
+}
+
+/// Every second scenario is for the built-in controller, the others for ours, all at the same time: each ends as it
+/// should only if neither controller touches the other's Jobs.
+async fn play_side_by_side() -> Endings {
+    let cluster = RealCluster::start_scratch(&Testbed::from_environment().unwrap(), "both").await.unwrap();
+    let client = cluster.client(User::Admin).await.unwrap();
+    let world = setting::Workers::start(client.clone(), Some(LOCAL));
+    let few = all().into_iter().take(26).enumerate();
+    let (plain, delegated): (Vec<_>, Vec<_>) = few.partition(|(position, _)| position % 2 == 0);
+    let stage = |managed_by| Stage::new(client.clone(), managed_by, world.directory.path().to_owned());
+    let (built_in, ours) = (stage(None), stage(Some(LOCAL)));
+    let scenarios = |list: Vec<(usize, _)>| list.into_iter().map(|(_, scenario)| scenario).collect();
+    let (mut endings, others) = tokio::join!(built_in.play(scenarios(plain)), ours.play(scenarios(delegated)));
+    endings.extend(others);
+    endings
 }
 
 /// Plays everything on a fresh cluster whose Jobs are run by the built-in controller, or by ours.
