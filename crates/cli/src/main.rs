@@ -9,6 +9,7 @@ mod demo;
 mod dispatcher;
 mod fleet;
 mod install;
+mod job_controller;
 mod lint;
 mod server_version;
 mod target;
@@ -35,6 +36,8 @@ enum Command {
     Up(up::Args),
     /// Run the dispatcher for a management cluster
     Dispatcher(dispatcher::Args),
+    /// Run Jobs of a cluster by our own Job controller
+    JobController(job_controller::Args),
     /// Add worker clusters to a management cluster
     #[command(subcommand)]
     Worker(worker::Command),
@@ -57,6 +60,7 @@ fn main() -> ExitCode {
         Command::Demo => in_runtime(demo::run()),
         Command::Up(args) => in_runtime(up::run(args)),
         Command::Dispatcher(args) => in_runtime(dispatcher::run(args)),
+        Command::JobController(args) => in_runtime(job_controller::run(args)),
         Command::Worker(command) => in_runtime(worker::run(command)),
         Command::Lint(args) => Ok(lint::run(&args)),
         Command::Conformance(command) => Ok(conformance::run(&command)),

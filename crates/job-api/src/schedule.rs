@@ -37,8 +37,8 @@ fn is_range(text: &str, min: u32, max: u32, names: &[&str]) -> bool {
         return false;
     }
     let number = |text: &str| {
-        let named = names.iter().zip(min..).find(|(name, _)| name.eq_ignore_ascii_case(text));
-        named.map(|(_, number)| number).or_else(|| text.parse().ok())
+        let spelled = names.iter().zip(min..).find(|(name, _)| name.eq_ignore_ascii_case(text));
+        spelled.map(|(_, number)| number).or_else(|| text.parse().ok())
     };
     let bounds = match range.split_once('-') {
         Some((first, last)) => number(first).zip(number(last)),
