@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
 use http::Method;
+use tokio::sync::Notify;
 
 use crate::checkers::{Checker, Seen, Violation};
 use crate::facts::JobFacts;
@@ -43,6 +44,7 @@ pub(crate) struct Hub {
     /// The event log.
     pub(crate) log: Log,
     state: Mutex<State>,
+    broken: Notify,
 }
 
 struct State {
@@ -55,7 +57,7 @@ impl Hub {
     /// A hub with these checkers.
     pub(crate) fn new(log: Log, checkers: Vec<Box<dyn Checker>>) -> Self {
         let state = State { truth: Truth::default(), checkers, violations: Vec::new() };
-        Self { log, state: Mutex::new(state) }
+        Self { log, state: Mutex::new(state), broken: Notify::new() }
     }
 
     /// A process of a workload was started on a cluster.
@@ -64,6 +66,7 @@ impl Hub {
         let mut state = self.lock();
         state.truth.started(cluster, workload, pod);
         state.show(&Seen::Started { cluster, workload, mirror });
+        self.tell(&state);
     }
 
     /// A process of a workload has ended on a cluster.
@@ -78,12 +81,15 @@ impl Hub {
         let before = state.truth.change(cluster, name, after, by);
         if before.as_ref() != after {
             state.show(&Seen::Changed { cluster, before: before.as_ref(), after, by });
+            self.tell(&state);
         }
     }
 
     /// A request was carried out or refused.
     pub(crate) fn asked(&self, exchange: &Exchange) {
-        self.lock().show(&Seen::Asked(exchange));
+        let mut state = self.lock();
+        state.show(&Seen::Asked(exchange));
+        self.tell(&state);
     }
 
     /// All faults are over and nothing more is to be expected: what must have come about by now?
@@ -99,6 +105,17 @@ impl Hub {
     /// What was found so far.
     pub(crate) fn violations(&self) -> Vec<Violation> {
         self.lock().violations.clone()
+    }
+
+    /// Waits for the first broken promise: what comes after it proves nothing.
+    pub(crate) async fn broken(&self) {
+        self.broken.notified().await;
+    }
+
+    fn tell(&self, state: &State) {
+        if !state.violations.is_empty() {
+            self.broken.notify_one();
+        }
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

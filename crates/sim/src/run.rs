@@ -114,13 +114,10 @@ async fn world(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
     for number in 1..=scenario.dispatchers {
         dispatchers.spawn(crew.clone().keep_running(format!("d{number}"), stop.clone()));
     }
-    storm(&scenario, &crew).await;
-    rest(&hub, Truth::is_settled).await;
-    hub.at_rest(Rest::Settled);
-    let names = hub.truth(|truth| truth.workloads().map(|workload| workload.name.clone()).collect());
-    actors::delete_all(&manager, names).await;
-    rest(&hub, Truth::is_empty).await;
-    hub.at_rest(Rest::Emptied);
+    tokio::select! { biased;
+        () = hub.broken() => {}
+        () = live(&scenario, &crew, &hub) => {}
+    }
     let outcome = Outcome {
         seed,
         jobs: hub.truth(|truth| truth.histories().len() as u64),
@@ -132,6 +129,17 @@ async fn world(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
     };
     stop.cancel();
     Ok(outcome)
+}
+
+/// The storm, the rest after it, and the end of all workloads.
+async fn live(scenario: &Scenario, crew: &Crew, hub: &Hub) {
+    storm(scenario, crew).await;
+    rest(hub, Truth::is_settled).await;
+    hub.at_rest(Rest::Settled);
+    let names = hub.truth(|truth| truth.workloads().map(|workload| workload.name.clone()).collect());
+    actors::delete_all(&crew.manager, names).await;
+    rest(hub, Truth::is_empty).await;
+    hub.at_rest(Rest::Emptied);
 }
 
 /// Everything that goes wrong, and the work of the users meanwhile.

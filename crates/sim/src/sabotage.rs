@@ -16,8 +16,6 @@ pub enum Sabotage {
     NoVersion,
     /// Deletes carry no UID.
     NoUidOnDelete,
-    /// Every doubt about a mirror counts as proof that it is absent.
-    FalseAbsence,
     /// Every doubt about a workload counts as proof that it is gone: its mirrors are orphans.
     FalseGone,
     /// The mirror's status is copied as it is, with what only means something on the worker.
@@ -32,10 +30,9 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 7] = [
         Self::NoVersion,
         Self::NoUidOnDelete,
-        Self::FalseAbsence,
         Self::FalseGone,
         Self::RawStatus,
         Self::NoMarks,
@@ -73,7 +70,6 @@ impl Sabotage {
         };
         let on_manager = cluster == MANAGER;
         match self {
-            Self::FalseAbsence if asked.method == Method::GET && !on_manager => Some(absent()),
             Self::FalseGone if asked.method == Method::GET && on_manager => Some(absent()),
             Self::UnsentDelete if asked.method == Method::DELETE && !on_manager => {
                 Some((StatusCode::OK, json!({"kind": "Status", "status": "Success"})))
