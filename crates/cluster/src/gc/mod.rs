@@ -157,7 +157,10 @@ impl Collector {
             Verdict::FinishForeground => self.remove_finalizer(&item, FOREGROUND).await,
             Verdict::Orphan(dependents) => {
                 for dependent in dependents {
-                    self.set_free(&dependent, uid).await?;
+                    // One that was written to in between still names its owner: it would be collected with it.
+                    if !self.set_free(&dependent, uid).await? {
+                        return Ok(false);
+                    }
                 }
                 self.remove_finalizer(&item, ORPHAN).await
             }
