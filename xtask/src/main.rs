@@ -3,6 +3,7 @@
 //! ```text
 //! cargo xtask test [--full]                           the one test command, also what CI runs
 //! cargo xtask record [--version 1.35|1.37]            ask a real API server about random Jobs; what job-api's tests replay
+//! cargo xtask bench NAME                              figures of this machine, side by side in one run
 //! cargo xtask testbed build [--version 1.35|1.37]     real Kubernetes binaries, built once, cached outside the repository
 //! cargo xtask testbed up --clusters N --dir DIR       N real clusters on loopback until Ctrl-C
 //! ```
@@ -10,6 +11,7 @@
 //! stdout is data (a path, test lines, the summary); talk about progress goes to stderr.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
+mod bench;
 mod layering;
 mod record;
 mod stopwatch;
@@ -29,6 +31,7 @@ usage: cargo xtask <command>
                                          newest Kubernetes and everything too long for every run
   record [--version 1.35|1.37]           ask a real API server thousands of random questions about Jobs and
          [--seed N]                      write its answers down for the tests of job-api
+  bench apiserver|jobs                   measure beside real Kubernetes in one run; prints ratios
   testbed build [--version 1.35|1.37]    build (or find in the cache) a real control plane; the last line
                                          on stdout is the directory of the binaries
   testbed up --clusters N --dir DIR      run N real clusters until Ctrl-C and print their kubeconfigs;
@@ -41,6 +44,7 @@ fn main() -> ExitCode {
     let outcome = match words.as_slice() {
         ["test", options @ ..] => test::run(options),
         ["record", options @ ..] => record::run(options),
+        ["bench", options @ ..] => bench::run(options),
         ["testbed", "build", options @ ..] => testbed_build::run(options),
         ["testbed", "up", options @ ..] => testbed_up::run(options),
         ["help" | "--help" | "-h"] => {
