@@ -28,6 +28,7 @@ mod definitions;
 mod discovery;
 mod error;
 mod expiry;
+mod freeze;
 mod http;
 mod identity;
 mod logs;

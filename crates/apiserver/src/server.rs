@@ -16,6 +16,7 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::error::ApiError;
 use crate::expiry::Expiry;
+use crate::freeze::Freeze;
 use crate::http::{Query, Reply, ResourcePath, ResponseBody, Target, route};
 use crate::identity::Identities;
 use crate::logs::PodLogs;
@@ -67,6 +68,7 @@ pub(crate) struct Inner {
     pub(crate) logs: std::sync::RwLock<Option<Arc<dyn PodLogs>>>,
     pub(crate) requests: metrics::Requests,
     pub(crate) expiry: Expiry,
+    pub(crate) freeze: Freeze,
     clock: Clock,
 }
 
@@ -145,11 +147,23 @@ impl ApiServer {
         done
     }
 
+    /// Stands still until [`ApiServer::thaw`]: requests are taken and not answered, watches stay open and say nothing.
+    /// Whatever waits by then happens at the thaw, except for requests whose clients have given up and hung up.
+    pub fn freeze(&self) {
+        self.0.freeze.begin();
+    }
+
+    /// Goes on after [`ApiServer::freeze`], as if nothing had happened.
+    pub fn thaw(&self) {
+        self.0.freeze.end();
+    }
+
     async fn answer<B>(self, request: Request<B>) -> Response<ResponseBody>
     where
         B: http_body::Body + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
+        self.0.freeze.over().await;
         let (parts, body) = request.into_parts();
         let label = metrics::label(&parts);
         let reply = match collect(body).await {
@@ -158,6 +172,8 @@ impl ApiServer {
         };
         let response = reply.unwrap_or_else(Reply::from).into_response();
         self.0.requests.count(&label, response.status().as_u16());
+        // What was done just before a freeze is known to the client after it.
+        self.0.freeze.over().await;
         response
     }
 }
@@ -183,6 +199,7 @@ impl Inner {
             logs: std::sync::RwLock::new(None),
             requests: metrics::Requests::default(),
             expiry: Expiry::default(),
+            freeze: Freeze::default(),
             clock: options.clock,
         }
     }

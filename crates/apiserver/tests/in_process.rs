@@ -510,6 +510,32 @@ async fn a_cluster_can_be_turned_back_like_one_restored_from_a_backup() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_frozen_server_takes_requests_and_answers_them_after_the_thaw() {
+    let server = server();
+    let api: Api<ConfigMap> = Api::default_namespaced(client(&server));
+    let from = server.resource_version();
+    // Its time is over during the freeze: it ends after it, not before.
+    let mut watch =
+        api.watch(&WatchParams::default().timeout(10), &from.to_string()).await.unwrap().map_ok(drop).boxed();
+    server.freeze();
+    let slow = Duration::from_secs(60);
+    let create = async |name: &str| api.create(&PostParams::default(), &config(name, "red")).await.map(drop);
+    assert!(tokio::time::timeout(slow, create("given-up")).await.is_err());
+    assert!(tokio::time::timeout(slow, watch.next()).await.is_err());
+    let thaw = async {
+        tokio::time::sleep(slow).await;
+        assert_eq!(server.resource_version(), from, "nothing happens in the meantime");
+        server.thaw();
+    };
+    let (patient, ()) = tokio::join!(create("patient"), thaw);
+    patient.unwrap();
+    assert!(watch.next().await.unwrap().is_ok(), "the change, told late");
+    assert!(watch.next().await.is_none());
+    let names: Vec<_> = api.list(&ListParams::default()).await.unwrap().iter().map(ResourceExt::name_any).collect();
+    assert_eq!(names, ["patient"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn events_are_gone_an_hour_after_their_last_write() {
     use k8s_openapi::api::core::v1::Event;
     use std::sync::Arc;

@@ -111,6 +111,7 @@ impl Watcher {
         // What the first events tell may be on its way to the disk still.
         self.server.store.visible(self.first_visible).await.ok()?;
         loop {
+            self.server.freeze.over().await;
             if let Some(bytes) = self.drain() {
                 return Some(bytes);
             }
