@@ -6,5 +6,8 @@ pub const ORIGIN: &str = "jobferry.dev/origin";
 pub const ORIGIN_UID: &str = "jobferry.dev/origin-uid";
 /// On the user's workload: the worker that it was placed on, for `kubectl get jobs -L jobferry.dev/worker`.
 pub const WORKER: &str = "jobferry.dev/worker";
+/// By an admin on a namespace, or by a user on a workload: the name of the DispatchPolicy to follow. A workload's choice
+/// counts only if that policy is open to its namespace.
+pub const POLICY: &str = "jobferry.dev/policy";
 /// Every label and annotation of ours starts so.
 pub const PREFIX: &str = "jobferry.dev/";

@@ -7,15 +7,21 @@
 //!        label      jobferry.dev/worker                          annotation jobferry.dev/origin-uid
 //!        condition  jobferry.dev/Placed                          annotation jobferry.dev/epoch
 //!        condition  jobferry.dev/Placement         pods          label      jobferry.dev/origin-uid
-//!   Worker, one a worker cluster
+//!   Worker, one a worker cluster                 namespace     label      jobferry.dev/policy (on the manager)
+//!   DispatchPolicy, who may use which workers
 //! ```
 
 pub mod annotations;
 pub mod conditions;
+mod dispatch_policy;
+pub mod finalizers;
 pub mod labels;
 pub mod managed_by;
+mod span;
 mod worker;
 
+pub use dispatch_policy::{DispatchPolicy, DispatchPolicySpec, LostAction, OnWorkerLost, Preference};
+pub use span::{Span, SpanError};
 pub use worker::{Worker, WorkerSpec, WorkerStatus};
 
 /// The API group of our custom resources.
@@ -24,12 +30,18 @@ pub const GROUP: &str = "jobferry.dev";
 /// The namespace on the management cluster that holds the workers' credentials and the dispatcher's lease.
 pub const SYSTEM_NAMESPACE: &str = "jobferry-system";
 
+/// The lease of the dispatcher that works, in [`SYSTEM_NAMESPACE`].
+pub const DISPATCHER_LEASE: &str = "jobferry-dispatcher";
+
 /// The key of a worker's Secret that holds its kubeconfig.
 pub const KUBECONFIG_KEY: &str = "kubeconfig";
+
+/// The DispatchPolicy of namespaces that name none.
+pub const DEFAULT_POLICY: &str = "default";
 
 /// The custom resource definitions that the management cluster needs.
 pub fn custom_resource_definitions()
 -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
     use kube::CustomResourceExt;
-    vec![Worker::crd()]
+    vec![Worker::crd(), DispatchPolicy::crd()]
 }

@@ -4,3 +4,5 @@
 pub const DISPATCHER: &str = "jobferry.dev/dispatcher";
 /// Our own Job controller runs it in the cluster where it was submitted.
 pub const LOCAL: &str = "jobferry.dev/local";
+/// Nobody runs it: a suspended Job of ours that shows whether this cluster leaves delegated Jobs alone.
+pub const CANARY: &str = "jobferry.dev/canary";

@@ -6,14 +6,17 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A cluster that runs mirrors of the workloads submitted to this one.
+/// How to reach the cluster, and whether it takes new work.
 #[derive(CustomResource, Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "jobferry.dev",
     version = "v1alpha1",
     kind = "Worker",
     plural = "workers",
+    shortname = "jw",
     category = "jobferry",
+    doc = "A cluster that runs mirrors of the workloads submitted to this one. Its labels are what policies and workloads \
+           select by.",
     status = "WorkerStatus",
     derive = "PartialEq",
     validation = kube::core::Rule::new("size(self.metadata.name) <= 63")
@@ -32,7 +35,7 @@ use serde::{Deserialize, Serialize};
 pub struct WorkerSpec {
     /// Name of the Secret, in the dispatcher's own namespace, whose key `kubeconfig` says how to reach the cluster.
     pub kubeconfig_secret: String,
-    /// No new workloads are placed here; running ones stay.
+    /// True: no new workloads are placed here; running ones stay.
     #[serde(default)]
     pub cordoned: bool,
 }
@@ -48,13 +51,21 @@ pub struct WorkerStatus {
     /// The Kubernetes version that it reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// Since when the dispatcher has been connected without a break.
+    /// Since when the dispatcher has been connected without a break; absent while it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub connected_since: Option<Time>,
+    /// Since when the cluster has not answered; absent while it does. `onWorkerLost` counts from here, also across
+    /// restarts of the dispatcher.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lost_since: Option<Time>,
+    /// When the credential of its Secret expires, if that can be read from it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub credential_expires: Option<Time>,
     /// How many unfinished workloads of ours are placed there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<i32>,
-    /// `Accepted` and `Connected`.
+    /// `Accepted`: its credentials and identity are fit to be used. `Connected`: its mirrors are watched. The messages say
+    /// what is wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
 }
