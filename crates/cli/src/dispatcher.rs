@@ -2,7 +2,7 @@
 
 use std::{io::IsTerminal as _, process::ExitCode, sync::Arc};
 
-use jobferry_api::SYSTEM_NAMESPACE;
+use jobferry_api::{DISPATCHER_LEASE, SYSTEM_NAMESPACE};
 use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options};
 use k8s_openapi::jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
@@ -39,14 +39,18 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         connect: Arc::new(KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE)),
         wall_clock: Arc::new(wall_clock),
         seed: u64::from(std::process::id()),
-        lease: (!args.no_lease).then(|| Lease { namespace: SYSTEM_NAMESPACE.into(), identity: identity() }),
+        lease: (!args.no_lease).then(|| Lease {
+            namespace: SYSTEM_NAMESPACE.into(),
+            name: DISPATCHER_LEASE.into(),
+            identity: identity(),
+        }),
     };
     jobferry_dispatcher::run(manager, options, shutdown).await?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Unique to this process: in a pod the host name is the pod's.
-fn identity() -> String {
+pub(crate) fn identity() -> String {
     let host = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
     format!("{}_{:016x}", host.trim(), crate::fleet::random_seed())
 }

@@ -15,14 +15,12 @@
 //! - [`knowledge`] -> [`phase`] -> [`plan`] -> [`action`]: from what is known of one workload to what is due.
 //! - [`patch`]: the bodies of our writes.
 //! - [`kubeconfig`]: what a worker's credentials may say.
-//! - [`lease`]: who leads.
 
 pub mod action;
 mod fingerprint;
 pub mod forward;
 pub mod knowledge;
 pub mod kubeconfig;
-pub mod lease;
 pub mod mirror;
 mod ownership;
 pub mod patch;

@@ -122,7 +122,7 @@ async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
     shared.lanes.plan_all(woken);
     let mut failed = false;
     for action in actions {
-        if !shared.leadership.holds(&shared.clock) {
+        if !shared.leadership.holds() {
             failed = true;
             break;
         }
@@ -153,7 +153,7 @@ async fn worker_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, name: &str, clien
     shared.lanes.plan_all(woken);
     let (mut acted, mut failed) = (false, false);
     for action in actions {
-        if !shared.leadership.holds(&shared.clock) {
+        if !shared.leadership.holds() {
             failed = true;
             break;
         }

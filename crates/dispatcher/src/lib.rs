@@ -12,7 +12,6 @@ mod connect;
 mod execute;
 mod index;
 mod lanes;
-mod leadership;
 mod link;
 mod paths;
 mod report;
@@ -23,7 +22,7 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt;
 use job_api::Rules;
 use jobferry_core::{time::Now, workload::Workload};
-use jobferry_kubeio::{self as kubeio, CallError, Collection, Event};
+use jobferry_kubeio::{self as kubeio, CallError, Candidate, Collection, Event, Leadership};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde::Deserialize;
@@ -31,13 +30,9 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use connect::{Connect, ConnectError, KubeconfigSecrets};
-pub use leadership::Lease;
+pub use jobferry_kubeio::Lease;
 
-use crate::{
-    index::Index,
-    lanes::Lanes,
-    leadership::{Candidate, Leadership},
-};
+use crate::{index::Index, lanes::Lanes};
 
 /// One read that start-up depends on must be answered within this time.
 const READ_DEADLINE: Duration = Duration::from_secs(10);
@@ -121,7 +116,8 @@ pub async fn run(manager: Client, options: Options, shutdown: CancellationToken)
     match options.lease.clone() {
         None => work(Leadership::default(), shutdown).await,
         Some(lease) => {
-            leadership::lead(Candidate::new(manager.clone(), lease, clock.clone()), shutdown, work).await;
+            let wall_clock = Arc::clone(&options.wall_clock);
+            Candidate::new(manager.clone(), lease, wall_clock).lead(shutdown, work).await;
         }
     }
     tracing::info!("dispatcher stopped");

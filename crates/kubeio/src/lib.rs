@@ -6,16 +6,20 @@
 //!
 //! - [`watch`] lists and watches one [`Collection`], resumes where it was cut, and lists again only when it must.
 //! - [`Queue`] hands out each key once at a time, in order, with a back-off per key.
+//! - [`Candidate`] holds a lease, so that of several processes one works.
 //! - [`call`] sends one request under a deadline and says what is known of its outcome when it fails.
 //!
 //! Objects are decoded straight into the caller's own type, so a controller that reads ten fields keeps ten fields.
 
 mod backoff;
 mod call;
+mod leadership;
+mod lease;
 mod queue;
 mod watch;
 
 pub use backoff::Backoff;
 pub use call::{CallError, Patch, Refusal, call, create, delete, get, patch};
+pub use leadership::{Candidate, Leadership, Lease};
 pub use queue::Queue;
 pub use watch::{Collection, Event, Watcher, watch};

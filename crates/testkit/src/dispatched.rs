@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use jobferry_api::{KUBECONFIG_KEY, SYSTEM_NAMESPACE};
+use jobferry_api::{DISPATCHER_LEASE, KUBECONFIG_KEY, SYSTEM_NAMESPACE};
 use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
@@ -47,7 +47,11 @@ impl RealFleet {
             connect: Arc::new(KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE)),
             wall_clock: Arc::new(wall_clock),
             seed: 1,
-            lease: Some(Lease { namespace: SYSTEM_NAMESPACE.into(), identity: "testkit".into() }),
+            lease: Some(Lease {
+                namespace: SYSTEM_NAMESPACE.into(),
+                name: DISPATCHER_LEASE.into(),
+                identity: "testkit".into(),
+            }),
         };
         tokio::spawn(jobferry_dispatcher::run(manager, options, CancellationToken::new()));
         Ok(fleet)

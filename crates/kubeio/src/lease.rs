@@ -6,21 +6,28 @@
 
 use std::time::Duration;
 
+use k8s_openapi::jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::time::Now;
+/// A moment, by two clocks: objects carry the wall clock, which may jump; waiting uses the monotonic one.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Now {
+    pub(crate) wall: Timestamp,
+    /// Since some moment in the life of this process.
+    pub(crate) monotonic: Duration,
+}
 
 /// A lease that was not renewed for this long may be taken over. As in Kubernetes' own controllers.
-pub const LEASE_DURATION: Duration = Duration::from_secs(15);
+pub(crate) const LEASE_DURATION: Duration = Duration::from_secs(15);
 /// A leader that could not renew for this long stops. The rest up to [`LEASE_DURATION`] is for requests under way.
-pub const RENEW_DEADLINE: Duration = Duration::from_secs(10);
+pub(crate) const RENEW_DEADLINE: Duration = Duration::from_secs(10);
 /// How often a leader renews and a candidate looks.
-pub const RETRY_PERIOD: Duration = Duration::from_secs(2);
+pub(crate) const RETRY_PERIOD: Duration = Duration::from_secs(2);
 
 /// What a `coordination.k8s.io/v1` Lease says.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub struct LeaseView {
+pub(crate) struct LeaseView {
     metadata: Meta,
     #[serde(default)]
     spec: Spec,
@@ -41,16 +48,16 @@ struct Spec {
 
 /// What a candidate knows of the lease, and since when it has not changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Observation {
+pub(crate) struct Observation {
     /// The lease; `None` if there is none yet.
-    pub lease: Option<LeaseView>,
+    pub(crate) lease: Option<LeaseView>,
     /// When (monotonic) this state was first seen.
-    pub since: Duration,
+    pub(crate) since: Duration,
 }
 
 /// What a candidate does next.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Bid {
+pub(crate) enum Bid {
     /// Create the lease.
     Create(Value),
     /// Merge this into it; it carries the resourceVersion that was observed, so only one candidate can win.
@@ -61,19 +68,18 @@ pub enum Bid {
 
 impl Observation {
     /// Takes a new look into account.
-    #[must_use]
-    pub fn look(self, lease: Option<LeaseView>, now: Now) -> Self {
+    pub(crate) fn look(self, lease: Option<LeaseView>, now: Now) -> Self {
         if self.lease == lease { self } else { Self { lease, since: now.monotonic } }
     }
 
     /// Whether `me` holds it; the version that says so.
-    pub fn held_by(&self, me: &str) -> Option<&str> {
+    pub(crate) fn held_by(&self, me: &str) -> Option<&str> {
         let lease = self.lease.as_ref()?;
         (lease.spec.holder_identity.as_deref() == Some(me)).then_some(lease.metadata.resource_version.as_str())
     }
 
     /// What `me` does with what it sees. Also how a leader renews.
-    pub fn bid(&self, name: &str, namespace: &str, me: &str, now: Now) -> Bid {
+    pub(crate) fn bid(&self, name: &str, namespace: &str, me: &str, now: Now) -> Bid {
         let Some(lease) = &self.lease else {
             let spec = spec(me, 0, now, true);
             let metadata = json!({"name": name, "namespace": namespace});
@@ -83,7 +89,7 @@ impl Observation {
         };
         let holder = lease.spec.holder_identity.as_deref().filter(|holder| !holder.is_empty());
         let mine = holder == Some(me);
-        let expired = now.since(self.since) >= LEASE_DURATION;
+        let expired = now.monotonic.saturating_sub(self.since) >= LEASE_DURATION;
         if !mine && holder.is_some() && !expired {
             return Bid::Wait;
         }
@@ -96,8 +102,8 @@ impl Observation {
 }
 
 /// Whether a leader whose last successful renewal was *sent* at `renewed` (monotonic) still leads.
-pub fn leads(renewed: Duration, now: Now) -> bool {
-    now.since(renewed) < RENEW_DEADLINE
+pub(crate) fn leads(renewed: Duration, now: Duration) -> bool {
+    now.saturating_sub(renewed) < RENEW_DEADLINE
 }
 
 fn spec(me: &str, transitions: i64, now: Now, acquired: bool) -> Value {
@@ -116,7 +122,6 @@ fn spec(me: &str, transitions: i64, now: Now, acquired: bool) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use k8s_openapi::jiff::Timestamp;
 
     fn at(seconds: u64) -> Now {
         Now { wall: Timestamp::UNIX_EPOCH, monotonic: Duration::from_secs(seconds) }
@@ -164,7 +169,8 @@ mod tests {
         let seen = nothing().look(Some(held_by("me", "7")), at(100));
         let Bid::Take(patch) = bid(&seen, at(101)) else { panic!("it is mine") };
         assert_eq!(patch["spec"]["leaseTransitions"], 4);
-        assert!(leads(Duration::from_secs(100), at(109)) && !leads(Duration::from_secs(100), at(110)));
+        let still_leads = |seconds| leads(Duration::from_secs(100), Duration::from_secs(seconds));
+        assert!(still_leads(109) && !still_leads(110));
         assert!(RENEW_DEADLINE < LEASE_DURATION);
     }
 }
