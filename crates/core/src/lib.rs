@@ -10,6 +10,7 @@
 //! - [`record`]: the placement record that lives on the user's workload; it is the only memory that must survive us.
 //! - [`placement`]: which worker, with a verdict for each one that was not chosen.
 //! - [`mirror`]: the user's Job turned into the Job that a worker runs.
+//! - [`claim`]: whose an object under a mirror's name is.
 //! - [`forward`]: later edits of the user's Job, each sent to the mirror once.
 //! - [`project`]: the mirror's status turned into a status that the manager's API server accepts.
 //! - [`knowledge`] -> [`phase`] -> [`plan`] -> [`action`]: from what is known of one workload to what is due.
@@ -17,6 +18,7 @@
 //! - [`kubeconfig`]: what a worker's credentials may say.
 
 pub mod action;
+pub mod claim;
 mod fingerprint;
 pub mod forward;
 pub mod knowledge;

@@ -4,6 +4,8 @@ use jobferry_api as api;
 use k8s_openapi::{api::batch::v1::JobCondition, apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde::{Deserialize, Serialize};
 
+use crate::workload::Mirror;
+
 /// What a workload's record says.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Record {
@@ -36,6 +38,9 @@ pub struct Placement {
     /// The mirror's UID, once it was seen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mirror: Option<String>,
+    /// The mirror's version whose status was copied last: what a slower watch shows of an older one is the past.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub copied: Option<u64>,
     /// Counters of earlier epochs, which the mirror of this one does not know.
     #[serde(default, skip_serializing_if = "Carried::is_nothing")]
     pub carried: Carried,
@@ -86,13 +91,26 @@ impl Placement {
     /// The first placement of a workload, or the next one with a higher epoch.
     pub fn new(worker: String, identity: String, epoch: u32, now: Timestamp) -> Self {
         let since = Time(job_api::conditions::whole_seconds(now));
-        Self { v: Version, worker, identity, epoch, since, moving: false, mirror: None, carried: Carried::default() }
+        let (mirror, copied, carried) = (None, None, Carried::default());
+        Self { v: Version, worker, identity, epoch, since, moving: false, mirror, copied, carried }
     }
 
     /// The same placement, now that its mirror was seen.
     #[must_use]
     pub fn with_mirror(&self, uid: &str) -> Self {
         Self { mirror: Some(uid.to_owned()), ..self.clone() }
+    }
+
+    /// The same placement, when the status of this mirror is copied.
+    #[must_use]
+    pub fn copying(&self, mirror: &Mirror) -> Self {
+        Self { copied: mirror.resource_version.parse().ok(), ..self.with_mirror(&mirror.uid) }
+    }
+
+    /// Whether a newer state of this mirror was copied already.
+    pub fn is_ahead_of(&self, mirror: &Mirror) -> bool {
+        let version = mirror.resource_version.parse::<u64>().ok();
+        self.mirror.as_ref() == Some(&mirror.uid) && self.copied.zip(version).is_some_and(|(copied, v)| v < copied)
     }
 
     /// The intent to leave this worker. `failed` is what its mirror counted so far.
@@ -129,6 +147,7 @@ mod tests {
     fn a_record_survives_the_way_through_its_condition() {
         let mut placement = placement();
         placement.mirror = Some("m-uid".into());
+        placement.copied = Some(7);
         placement.carried.failed = 2;
         let condition = placement.condition().unwrap();
         assert_eq!(Record::read(&condition.message.unwrap()), Record::Placed(placement));

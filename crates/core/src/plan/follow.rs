@@ -39,6 +39,11 @@ impl Case<'_> {
 
     pub(super) fn copy_status(&self, at: &Placement, mirror: &Mirror) -> Vec<Action> {
         let (workload, now) = (self.workload, self.around.now);
+        // Another dispatcher has seen more: two that copy in turn would show the past again and again. An end is an end,
+        // whatever a restored worker makes of its versions.
+        if at.is_ahead_of(mirror) && !mirror.is_finished() {
+            return Vec::new();
+        }
         let next = project(&workload.spec, &workload.status, &mirror.status, at.carried, self.around.rules, now.wall);
         let status = match next {
             Ok(None) => return Vec::new(),
@@ -52,9 +57,7 @@ impl Case<'_> {
         {
             return vec![Action::WakeAt(written + STATUS_INTERVAL)];
         }
-        let seen_first = at.mirror.as_ref() != Some(&mirror.uid);
-        let placement = seen_first.then(|| at.with_mirror(&mirror.uid));
-        vec![Action::WriteStatus { status: Box::new(status), placement }]
+        vec![Action::WriteStatus { status: Box::new(status), placement: Some(at.copying(mirror)) }]
     }
 
     /// Each edit once. One that the worker refused is told to the user and not repeated.

@@ -332,6 +332,15 @@ fn the_first_status_goes_out_at_once_with_the_mirrors_uid_and_progress_is_gather
 }
 
 #[test]
+fn a_dispatcher_whose_watch_is_slow_does_not_copy_what_another_one_has_overtaken() {
+    let mut ahead = placement().with_mirror("m1");
+    ahead.copied = Some(6);
+    assert_eq!(world().placed(&ahead).mirror_on("eu-1", running()).plan(), []);
+    let ended = world().placed(&ahead).mirror_on("eu-1", complete()).plan();
+    assert!(matches!(ended[..], [Action::WriteStatus { .. }]), "an end counts even on a restored worker: {ended:?}");
+}
+
+#[test]
 fn a_mirror_just_created_costs_no_write() {
     assert_eq!(world().placed(&placement()).mirror_on("eu-1", mirror(&json!({}))).plan(), []);
 }

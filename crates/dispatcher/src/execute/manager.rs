@@ -61,7 +61,7 @@ pub(super) async fn tell(shared: &Arc<Shared>, workload: &Workload, told: &Told)
     learn(shared, &answer)
 }
 
-/// The view was older than what a worker shows.
+/// The view is older than what a worker shows, or than what a write met.
 pub(super) async fn read_again(shared: &Arc<Shared>, workload: &Workload) -> Result<(), Unfinished> {
     let before = &workload.resource_version;
     match read(shared, &workload.uid, &workload.namespace, &workload.name).await? {
@@ -115,8 +115,11 @@ async fn patch_status(shared: &Arc<Shared>, workload: &Workload, body: &Value) -
     let body = body.to_string().into_bytes();
     match kubeio::patch(&shared.manager, &path, Patch::Strategic, body, WRITE_DEADLINE).await {
         Ok(answer) => Ok(answer),
-        // Somebody wrote in between; the watch will bring it.
-        Err(error) if error.is_conflict() => Err(Unfinished),
+        // Somebody wrote in between, and our watch may be slow to say what.
+        Err(error) if error.is_conflict() => {
+            read_again(shared, workload).await?;
+            Err(Unfinished)
+        }
         Err(error) if error.is_not_found() => {
             shared.lanes.plan_all(shared.index.delete_workload(&workload.uid));
             Err(Unfinished)

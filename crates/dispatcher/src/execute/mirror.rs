@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use jobferry_api::{annotations, labels};
+use jobferry_api::labels;
 use jobferry_core::{
     action::{MirrorRef, Pods},
+    claim::{self, Whose},
     knowledge::Refusal,
     mirror::mirror_of,
     record::{Placement, Record},
@@ -48,7 +49,7 @@ pub(super) async fn create(
         return Err(Unfinished);
     }
     match kubeio::create(client, &path, mirror.to_string().into_bytes(), WRITE_DEADLINE).await {
-        Ok(answer) => accept(shared, client, workload, placement, &answer).await,
+        Ok(answer) => accept(shared, client, workload, placement, &mirror, &answer).await,
         // Ours of an earlier attempt, or somebody else's: a fresh read tells.
         Err(error) if error.is_already_exists() => prove_absent(shared, client, workload).await,
         Err(error) => {
@@ -67,28 +68,25 @@ fn same_placement(record: &Record, placement: &Placement) -> bool {
         if (&at.worker, at.epoch, at.moving) == (&placement.worker, placement.epoch, placement.moving))
 }
 
-/// What the worker stored must be what was sent. Its admission may have taken our marks off, or given the mirror to
-/// another controller: then we could neither find nor run it, and the worker is unfit for this workload.
+/// Takes the mirror over as the worker stored it, if it is what was sent.
 async fn accept(
     shared: &Arc<Shared>,
     client: &Client,
     workload: &Workload,
     placement: &Placement,
+    sent: &Value,
     answer: &[u8],
 ) -> Result<(), Unfinished> {
     let mirror: Mirror = decode(answer)?;
-    let stored: Value = decode(answer)?;
     let (uid, worker) = (&workload.uid, &placement.worker);
-    let labelled = stored["metadata"]["labels"][labels::ORIGIN] == shared.origin.as_str();
-    if labelled && mirror.origin_uid == *uid && mirror.epoch == Some(placement.epoch) && !mirror.delegated {
+    let Some(why) = claim::altered(sent, &decode(answer)?) else {
         tracing::info!(job = name_of(workload), worker, "mirror created");
         shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
         return Ok(());
-    }
+    };
     // Only when it is gone may the worker count as one that has nothing of this workload.
     delete(shared, client, uid, worker, &MirrorRef::from(&mirror), Pods::First).await?;
-    let why = "its admission changes the mirror: marks of ours are gone, or managedBy was added";
-    refuse(shared, uid, worker, why.into());
+    refuse(shared, uid, worker, why);
     Ok(())
 }
 
@@ -118,7 +116,7 @@ pub(super) async fn prove_absent(shared: &Arc<Shared>, client: &Client, workload
     }
 }
 
-/// Whose is the object that has the mirror's name?
+/// Acts on what was found under the mirror's name.
 async fn judge(
     shared: &Arc<Shared>,
     client: &Client,
@@ -126,46 +124,27 @@ async fn judge(
     at: &Placement,
     answer: &[u8],
 ) -> Result<(), Unfinished> {
-    let (uid, worker) = (&workload.uid, &at.worker);
     let mirror: Mirror = decode(answer)?;
-    let object: Value = decode(answer)?;
-    let origin = &object["metadata"]["labels"][labels::ORIGIN];
-    let pods_of = &object["spec"]["template"]["metadata"]["labels"][labels::ORIGIN_UID];
-    let ours = mirror.origin_uid == *uid || at.mirror.as_ref() == Some(&mirror.uid) || pods_of == uid.as_str();
-    if ours && (mirror.origin_uid != *uid || origin != shared.origin.as_str()) {
-        return mark_again(shared, client, workload, at, &mirror).await;
+    match claim::whose(&decode(answer)?, &mirror, workload, at, &shared.origin) {
+        Whose::Ours => {
+            shared.lanes.plan_all(shared.index.apply_mirror(&at.worker, mirror));
+            Ok(())
+        }
+        Whose::Unmarked => {
+            tracing::warn!(job = name_of(workload), worker = at.worker, "marks taken off the mirror are put back");
+            let body = claim::marks(&mirror, workload, at, &shared.origin).to_string().into_bytes();
+            let path = paths::job(&workload.namespace, &workload.name);
+            let marked = kubeio::patch(client, &path, Patch::Merge, body, WRITE_DEADLINE).await;
+            learn(shared, &at.worker, &marked.map_err(|error| log("mark the mirror again", &workload.uid, &error))?)
+        }
+        Whose::Predecessors => Err(Unfinished),
+        Whose::Foreign => {
+            let message = format!("a Job named {} exists there and is not ours", name_of(workload));
+            shared.index.remember(&workload.uid, |memory| memory.absent = Some(at.epoch));
+            refuse(shared, &workload.uid, &at.worker, message);
+            Ok(())
+        }
     }
-    if ours {
-        shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
-        return Ok(());
-    }
-    if origin == shared.origin.as_str() {
-        // The mirror of an earlier Job of this name: its removal is under way.
-        return Err(Unfinished);
-    }
-    let message = format!("a Job named {} exists there and is not ours", name_of(workload));
-    shared.index.remember(uid, |memory| memory.absent = Some(at.epoch));
-    refuse(shared, uid, worker, message);
-    Ok(())
-}
-
-/// Somebody took our marks off a mirror that is ours. Without them our watch does not show it.
-async fn mark_again(
-    shared: &Arc<Shared>,
-    client: &Client,
-    workload: &Workload,
-    at: &Placement,
-    mirror: &Mirror,
-) -> Result<(), Unfinished> {
-    tracing::warn!(job = name_of(workload), worker = at.worker, "marks were taken off the mirror; they are put back");
-    let body = json!({"metadata": {
-        "uid": mirror.uid, "resourceVersion": mirror.resource_version,
-        "labels": {labels::ORIGIN: shared.origin},
-        "annotations": {annotations::ORIGIN_UID: workload.uid, annotations::EPOCH: at.epoch.to_string()},
-    }});
-    let path = paths::job(&workload.namespace, &workload.name);
-    let marked = kubeio::patch(client, &path, Patch::Merge, body.to_string().into_bytes(), WRITE_DEADLINE).await;
-    learn(shared, &at.worker, &marked.map_err(|error| log("mark the mirror again", &workload.uid, &error))?)
 }
 
 pub(super) fn learn(shared: &Arc<Shared>, worker: &str, answer: &[u8]) -> Result<(), Unfinished> {

@@ -1,0 +1,159 @@
+//! Whose is a Job on a worker? A name says nothing; marks and UIDs do.
+
+use job_api::managed_by::RESERVED;
+use jobferry_api::{annotations, labels};
+use serde_json::{Value, json};
+
+use crate::{
+    record::Placement,
+    workload::{Mirror, Workload},
+};
+
+/// To whom the object under a mirror's name belongs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Whose {
+    /// It is the workload's mirror.
+    Ours,
+    /// It is the workload's mirror, and somebody took marks off it: our watch does not show it.
+    Unmarked,
+    /// It is the mirror of an earlier workload of this name; its removal is under way.
+    Predecessors,
+    /// It is somebody else's, and is left alone.
+    Foreign,
+}
+
+/// Judges what a fresh read of the mirror's name found. `object` is the whole Job, `mirror` the same one read lean.
+pub fn whose(object: &Value, mirror: &Mirror, workload: &Workload, at: &Placement, origin: &str) -> Whose {
+    let uid = workload.uid.as_str();
+    let from_here = object["metadata"]["labels"][labels::ORIGIN] == origin;
+    let pods_are_ours = object["spec"]["template"]["metadata"]["labels"][labels::ORIGIN_UID] == uid;
+    if mirror.origin_uid == uid && from_here {
+        Whose::Ours
+    } else if mirror.origin_uid == uid || pods_are_ours || at.mirror.as_ref() == Some(&mirror.uid) {
+        Whose::Unmarked
+    } else if from_here {
+        Whose::Predecessors
+    } else {
+        Whose::Foreign
+    }
+}
+
+/// The patch (RFC 7386) that puts our marks back on a mirror that lost them.
+pub fn marks(mirror: &Mirror, workload: &Workload, at: &Placement, origin: &str) -> Value {
+    json!({"metadata": {
+        "uid": mirror.uid, "resourceVersion": mirror.resource_version,
+        "labels": {labels::ORIGIN: origin},
+        "annotations": {annotations::ORIGIN_UID: workload.uid, annotations::EPOCH: at.epoch.to_string()},
+    }})
+}
+
+/// What a worker made of the mirror that was sent, if it is not fit to run: marks that are gone (we would not find it
+/// again), another controller (the worker would not run it), or fields that its server does not have (it would run
+/// something else). What its admission adds is the worker's own business.
+pub fn altered(sent: &Value, stored: &Value) -> Option<String> {
+    let marks = [
+        ("labels", labels::ORIGIN),
+        ("annotations", annotations::ORIGIN_UID),
+        ("annotations", annotations::EPOCH),
+        ("annotations", annotations::MANAGER_VERSION),
+    ];
+    let mark_of = |object: &Value, (group, key): (&str, &str)| object["metadata"][group][key].clone();
+    if let Some((_, key)) = marks.into_iter().find(|mark| mark_of(sent, *mark) != mark_of(stored, *mark)) {
+        return Some(format!("its admission takes off or changes our mark {key}"));
+    }
+    if let Some(other) = stored["spec"]["managedBy"].as_str().filter(|name| *name != RESERVED) {
+        return Some(format!("its admission gives the mirror to another controller, {other}"));
+    }
+    let fields = sent["spec"].as_object().into_iter().flatten();
+    let dropped = fields.filter(|(_, value)| !value.is_null()).find(|(field, _)| stored["spec"][*field].is_null());
+    dropped.map(|(field, _)| format!("its server drops spec.{field}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use k8s_openapi::jiff::Timestamp;
+
+    fn placement() -> Placement {
+        Placement::new("eu-1".into(), "id-1".into(), 2, Timestamp::UNIX_EPOCH)
+    }
+
+    fn workload() -> Workload {
+        let job = json!({"metadata": {"namespace": "ml", "name": "train", "uid": "u1", "resourceVersion": "1"}});
+        serde_json::from_value(job).unwrap()
+    }
+
+    fn sent() -> Value {
+        json!({
+            "metadata": {
+                "namespace": "ml", "name": "train", "uid": "m1", "resourceVersion": "5",
+                "labels": {"jobferry.dev/origin": "o1"},
+                "annotations": {"jobferry.dev/origin-uid": "u1", "jobferry.dev/epoch": "2",
+                                "jobferry.dev/manager-resource-version": "41"},
+            },
+            "spec": {"suspend": false, "successPolicy": {"rules": []}, "completions": null,
+                     "template": {"metadata": {"labels": {"jobferry.dev/origin-uid": "u1"}}}},
+        })
+    }
+
+    fn without(pointers: &[&str]) -> Value {
+        let mut object = sent();
+        for pointer in pointers {
+            *object.pointer_mut(pointer).unwrap() = Value::Null;
+        }
+        object
+    }
+
+    fn judged(object: &Value, at: &Placement) -> Whose {
+        whose(object, &serde_json::from_value(object.clone()).unwrap(), &workload(), at, "o1")
+    }
+
+    const LABELS: &str = "/metadata/labels";
+    const ANNOTATIONS: &str = "/metadata/annotations";
+    const POD_LABELS: &str = "/spec/template/metadata/labels";
+
+    #[test]
+    fn marks_and_uids_tell_whose_an_object_is() {
+        let recorded = placement().with_mirror("m1");
+        for (object, at, expected) in [
+            (sent(), placement(), Whose::Ours),
+            (without(&[POD_LABELS]), placement(), Whose::Ours),
+            (without(&[LABELS]), placement(), Whose::Unmarked),
+            (without(&[ANNOTATIONS]), placement(), Whose::Unmarked),
+            (without(&[LABELS, ANNOTATIONS]), placement(), Whose::Unmarked),
+            (without(&[LABELS, ANNOTATIONS, POD_LABELS]), recorded, Whose::Unmarked),
+            (without(&[ANNOTATIONS, POD_LABELS]), placement(), Whose::Predecessors),
+            (without(&[LABELS, ANNOTATIONS, POD_LABELS]), placement(), Whose::Foreign),
+        ] {
+            assert_eq!(judged(&object, &at), expected, "{object}");
+        }
+    }
+
+    #[test]
+    fn marks_that_are_put_back_make_the_mirror_ours_again() {
+        let mut object = without(&[LABELS, ANNOTATIONS]);
+        let mirror = serde_json::from_value(object.clone()).unwrap();
+        let patch = marks(&mirror, &workload(), &placement(), "o1");
+        object["metadata"]["labels"] = patch["metadata"]["labels"].clone();
+        object["metadata"]["annotations"] = patch["metadata"]["annotations"].clone();
+        assert_eq!(judged(&object, &placement()), Whose::Ours);
+    }
+
+    #[test]
+    fn a_mirror_that_came_back_altered_is_not_fit_to_run() {
+        assert_eq!(altered(&sent(), &sent()), None);
+        let mut suspended = sent();
+        suspended["spec"]["suspend"] = true.into();
+        suspended["spec"]["managedBy"] = RESERVED.into();
+        assert_eq!(altered(&sent(), &suspended), None, "a worker's own queue may hold it back");
+        let mut delegated = sent();
+        delegated["spec"]["managedBy"] = "example.com/other".into();
+        for (stored, expected) in [
+            (without(&[LABELS]), "its admission takes off or changes our mark jobferry.dev/origin"),
+            (delegated, "its admission gives the mirror to another controller, example.com/other"),
+            (without(&["/spec/successPolicy"]), "its server drops spec.successPolicy"),
+        ] {
+            assert_eq!(altered(&sent(), &stored).as_deref(), Some(expected));
+        }
+    }
+}
