@@ -25,6 +25,7 @@ use tokio_util::sync::CancellationToken;
 
 pub use clock::{Clock, system_clock};
 pub use gc::run_garbage_collector;
+pub use jobferry_kubeio::Lease;
 pub use jobs::{JobOptions, run_jobs};
 pub use namespaces::run_namespaces;
 pub use scheduler::run_scheduler;

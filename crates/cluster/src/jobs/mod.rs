@@ -11,7 +11,7 @@ use std::{
 
 use futures::{StreamExt, pin_mut, stream::FuturesUnordered};
 use job_controller::{JobView, Memory, Notice, PodPlan, PodView, Step, sync};
-use jobferry_kubeio::{self as kubeio, CallError, Collection, Event, Queue};
+use jobferry_kubeio::{self as kubeio, CallError, Candidate, Collection, Event, Leadership, Lease, Queue};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use tokio::sync::mpsc;
@@ -52,12 +52,14 @@ pub struct JobOptions {
     pub clock: Clock,
     /// Decides the random part of pod names.
     pub seed: u64,
+    /// The lease to hold while working. `None`: nobody else runs these Jobs.
+    pub lease: Option<Lease>,
 }
 
 impl JobOptions {
     /// A controller for the Jobs that the cluster's own controller would run.
     pub fn standard(clock: Clock, seed: u64) -> Self {
-        Self { standard: true, managed_by: Vec::new(), gather: Duration::from_millis(20), clock, seed }
+        Self { standard: true, managed_by: Vec::new(), gather: Duration::from_millis(20), clock, seed, lease: None }
     }
 
     /// A controller for delegated Jobs only: the cluster's own controller runs the others.
@@ -73,15 +75,24 @@ impl JobOptions {
     }
 }
 
-/// Runs the Jobs of a cluster until `shutdown`.
+/// Runs the Jobs of a cluster until `shutdown`; with a lease, only while it is held.
 pub async fn run_jobs(client: Client, options: JobOptions, shutdown: CancellationToken) {
+    let work = |leadership, term| run_term(client.clone(), options.clone(), leadership, term);
+    match options.lease.clone() {
+        None => work(Leadership::default(), shutdown).await,
+        Some(lease) => Candidate::new(client.clone(), lease, Clock::clone(&options.clock)).lead(shutdown, work).await,
+    }
+}
+
+/// One term of leadership: everything that is known is found out anew at its start.
+async fn run_term(client: Client, options: JobOptions, leadership: Leadership, term: CancellationToken) {
     // Events are a courtesy: they must not hold up a Job, and those that find no room are dropped.
     let (events, told) = mpsc::channel(EVENTS_WAITING);
-    let controller = Arc::new(Controller::new(client, options, events));
+    let controller = Arc::new(Controller::new(client, options, leadership, events));
     let workers: FuturesUnordered<_> = (0..WORKERS).map(|_| controller.work()).collect();
     let workers = workers.for_each(|()| std::future::ready(()));
     tokio::select! { biased;
-        () = shutdown.cancelled() => {}
+        () = term.cancelled() => {}
         () = controller.watch_jobs() => {}
         () = controller.watch_pods() => {}
         () = workers => {}
@@ -102,6 +113,7 @@ struct Notes {
 struct Controller {
     client: Client,
     options: JobOptions,
+    leadership: Leadership,
     random: Random,
     events: mpsc::Sender<(Arc<JobView>, Notice)>,
     jobs: Mutex<Cache<JobView>>,
@@ -121,6 +133,8 @@ enum Key {
 /// Why a Job could not be brought further now.
 #[derive(Debug, thiserror::Error)]
 enum SyncError {
+    #[error("the lease is not ours any more")]
+    NotLeading,
     #[error("{action} of {object}: {source}")]
     Call { action: &'static str, object: String, source: CallError },
     #[error("status of Job {job} would be refused, which is a mistake of this controller: {errors}")]
@@ -128,9 +142,15 @@ enum SyncError {
 }
 
 impl Controller {
-    fn new(client: Client, options: JobOptions, events: mpsc::Sender<(Arc<JobView>, Notice)>) -> Self {
+    fn new(
+        client: Client,
+        options: JobOptions,
+        leadership: Leadership,
+        events: mpsc::Sender<(Arc<JobView>, Notice)>,
+    ) -> Self {
         Self {
             client,
+            leadership,
             events,
             random: Random::new(options.seed),
             options,
@@ -258,6 +278,9 @@ impl Controller {
             };
             if !self.options.owns(&job) {
                 return Ok(None);
+            }
+            if !self.leadership.holds() {
+                return Err(SyncError::NotLeading);
             }
             self.settle_uncertain(&job).await?;
             let pods: Vec<PodView> = lock(&self.pods).group(uid).map(|pod| PodView::clone(&pod)).collect();

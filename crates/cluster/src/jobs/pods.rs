@@ -48,7 +48,7 @@ impl Controller {
             .collect();
         let mut rest = plans.as_slice();
         let mut batch = 1;
-        while !rest.is_empty() {
+        while !rest.is_empty() && self.leadership.holds() {
             let (now, later) = rest.split_at(batch.min(rest.len()));
             let outcomes = join_all(now.iter().map(|plan| self.create_pod(job, plan))).await;
             if outcomes.into_iter().filter(|created| !created).count() > 0 {

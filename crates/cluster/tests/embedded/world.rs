@@ -21,11 +21,21 @@ const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 pub(crate) struct World {
     pub(crate) client: Client,
     pub(crate) started: Instant,
+    pub(crate) server: ApiServer,
+    pub(crate) clock: Clock,
 }
 
 impl World {
     /// A cluster with one node of four CPUs.
     pub(crate) async fn start() -> Self {
+        let world = Self::start_without_controllers().await;
+        let options = Options::new(Clock::clone(&world.clock), 7);
+        tokio::spawn(run(world.client.clone(), options, CancellationToken::new()));
+        world
+    }
+
+    /// The API server and the node.
+    pub(crate) async fn start_without_controllers() -> Self {
         let started = Instant::now();
         let clock: Clock = Arc::new(move || {
             let elapsed = SignedDuration::try_from(started.elapsed()).unwrap();
@@ -34,7 +44,7 @@ impl World {
         let server_clock = Arc::clone(&clock);
         let server = ApiServer::new(jobferry_apiserver::Options::new(move || server_clock(), 7));
         let client = Client::new(server.service(), "default");
-        let world = Self { client: client.clone(), started };
+        let world = Self { client: client.clone(), started, server, clock };
         let node = json!({
             "apiVersion": "v1", "kind": "Node", "metadata": {"name": "node-1"},
             "status": {
@@ -42,7 +52,6 @@ impl World {
             },
         });
         world.create("/api/v1/nodes", &node).await;
-        tokio::spawn(run(client.clone(), Options::new(clock, 7), CancellationToken::new()));
         tokio::spawn(play_the_node(client));
         world
     }

@@ -1,6 +1,7 @@
 //! All controllers on the embedded API server, in virtual time.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic)]
 
+mod leadership;
 mod world;
 
 use serde_json::json;
