@@ -37,6 +37,7 @@ mod metrics;
 mod names;
 mod openapi;
 mod patch;
+mod path;
 mod protobuf;
 mod quantity;
 mod registry;

@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::sync::{Mutex, PoisonError};
 
-use http::request::Parts;
+use http::Method;
 
-use crate::http::{Target, route};
+use crate::http::Target;
 use crate::server::Inner;
 
 /// Counts answered requests. Labels never hold names of objects, so their number stays small.
@@ -20,20 +20,23 @@ pub(crate) struct Label {
     resource: String,
 }
 
-pub(crate) fn label(parts: &Parts) -> Label {
-    let resource = match route(parts.uri.path()) {
-        Target::Resource(path) if path.group.is_empty() => path.plural,
-        Target::Resource(path) => format!("{}.{}", path.plural, path.group),
-        _ => String::new(),
-    };
-    Label { method: parts.method.to_string(), resource }
+impl Label {
+    pub(crate) fn of(method: &Method, target: &Target) -> Self {
+        let resource = match target {
+            Target::Resource(path) if path.group.is_empty() => path.plural.clone(),
+            Target::Resource(path) => format!("{}.{}", path.plural, path.group),
+            _ => String::new(),
+        };
+        Self { method: method.to_string(), resource }
+    }
 }
 
 impl Requests {
-    pub(crate) fn count(&self, label: &Label, code: u16) {
-        // Paths that lead nowhere are up to the client: they share one label.
-        let label =
-            if code == 404 { Label { method: label.method.clone(), resource: String::new() } } else { label.clone() };
+    pub(crate) fn count(&self, mut label: Label, code: u16) {
+        if code == 404 {
+            // Paths that lead nowhere are up to the client: they share one label.
+            label.resource.clear();
+        }
         *self.0.lock().unwrap_or_else(PoisonError::into_inner).entry((label, code)).or_default() += 1;
     }
 }

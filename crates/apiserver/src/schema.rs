@@ -100,6 +100,13 @@ pub(crate) enum Scalar {
     IntOrString,
 }
 
+impl ObjectShape {
+    /// The fields that Go writes also when nobody gave them.
+    fn always(&self) -> impl Iterator<Item = (&String, &Field)> {
+        self.fields.iter().filter(|(_, field)| field.presence == Presence::Always)
+    }
+}
+
 impl Schema {
     pub(crate) fn of(shape: Shape) -> Self {
         Self { shape, rules: None }
@@ -107,6 +114,11 @@ impl Schema {
 
     pub(crate) fn any() -> Self {
         Self::of(Shape::Any)
+    }
+
+    /// What a custom resource's schema says about itself.
+    pub(crate) fn description(&self) -> Option<&str> {
+        self.rules.as_ref()?.description.as_deref()
     }
 
     /// The field `name` of an object, if it is one and has it.

@@ -1,4 +1,4 @@
-//! The server on a socket: TLS on loopback, bearer tokens, graceful shutdown.
+//! The server on a socket: TLS on loopback, bearer token or client certificate, graceful shutdown.
 
 mod access;
 
@@ -17,7 +17,6 @@ use tokio::task::JoinHandle;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
-use tower::Service as _;
 
 pub use access::{Access, AccessError, Credentials};
 
@@ -63,18 +62,32 @@ impl Drop for Serving {
 }
 
 impl ApiServer {
-    /// Offers this server on `listener` to whoever has the credentials. The listener should be bound to loopback.
+    /// Offers this server on `listener`, which must be bound to loopback, to whoever has the credentials.
     pub fn serve(&self, listener: TcpListener, credentials: &Credentials) -> Result<Serving, AccessError> {
+        let address = listener.local_addr().map_err(AccessError::Listen)?;
+        if !address.ip().to_canonical().is_loopback() {
+            return Err(AccessError::BeyondLoopback(address));
+        }
+        self.serve_beyond_loopback(listener, credentials)
+    }
+
+    /// The same on any address. Whoever reaches it and has the credentials can do everything: there are no rights that
+    /// could be taken from a user. Clients call it by one of the names in [`Credentials::generate_for`].
+    pub fn serve_beyond_loopback(
+        &self,
+        listener: TcpListener,
+        credentials: &Credentials,
+    ) -> Result<Serving, AccessError> {
         let address = listener.local_addr().map_err(AccessError::Listen)?;
         let acceptor = TlsAcceptor::from(credentials.tls()?);
         let stop = CancellationToken::new();
-        let gate = Gate { server: self.clone(), token: Arc::from(credentials.token()), stop: stop.clone() };
-        let accepting = tokio::spawn(accept(listener, acceptor, gate));
+        let gate = Gate { server: self.clone(), token: credentials.token().to_owned(), stop: stop.clone() };
+        let accepting = tokio::spawn(accept(listener, acceptor, Arc::new(gate)));
         Ok(Serving { address, stop, accepting })
     }
 }
 
-async fn accept(listener: TcpListener, acceptor: TlsAcceptor, gate: Gate) {
+async fn accept(listener: TcpListener, acceptor: TlsAcceptor, gate: Arc<Gate>) {
     let connections = TaskTracker::new();
     loop {
         let accepted = tokio::select! {
@@ -83,7 +96,7 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, gate: Gate) {
             accepted = listener.accept() => accepted,
         };
         match accepted {
-            Ok((stream, _)) => drop(connections.spawn(connection(stream, acceptor.clone(), gate.clone()))),
+            Ok((stream, _)) => drop(connections.spawn(connection(stream, acceptor.clone(), Arc::clone(&gate)))),
             Err(error) => {
                 // Out of descriptors, most likely: others have to close theirs first.
                 tracing::warn!(%error, "cannot accept a connection");
@@ -95,13 +108,15 @@ async fn accept(listener: TcpListener, acceptor: TlsAcceptor, gate: Gate) {
     drop(tokio::time::timeout(DRAIN_TIMEOUT, connections.wait()).await);
 }
 
-async fn connection(stream: TcpStream, acceptor: TlsAcceptor, gate: Gate) {
+async fn connection(stream: TcpStream, acceptor: TlsAcceptor, gate: Arc<Gate>) {
     drop(stream.set_nodelay(true));
     let Ok(Ok(stream)) = tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await else { return };
     let stop = gate.stop.clone();
+    // The handshake has seen to it that a certificate, if there is one, was issued by our own CA.
+    let certified = stream.get_ref().1.peer_certificates().is_some();
     let service = service_fn(move |request| {
-        let gate = gate.clone();
-        async move { Ok::<_, std::convert::Infallible>(gate.admit(request).await) }
+        let gate = Arc::clone(&gate);
+        async move { Ok::<_, std::convert::Infallible>(gate.admit(request, certified).await) }
     });
     let mut builder = http1::Builder::new();
     let builder = builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT);
@@ -121,23 +136,18 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, gate: Gate) {
 }
 
 /// Who may come in.
-#[derive(Clone)]
 struct Gate {
     server: ApiServer,
-    token: Arc<str>,
+    token: String,
     stop: CancellationToken,
 }
 
 impl Gate {
-    async fn admit(mut self, request: Request<Incoming>) -> Response<ResponseBody> {
-        let open = matches!(route(request.uri().path()), Target::Health | Target::Version);
-        if !open && !self.knows(request.headers()) {
-            return Reply::from(ApiError::unauthorized()).into_response();
+    async fn admit(&self, request: Request<Incoming>, certified: bool) -> Response<ResponseBody> {
+        if certified || self.knows(request.headers()) || is_open(request.uri().path()) {
+            return self.server.answer(request).await;
         }
-        match self.server.call(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
+        Reply::from(ApiError::unauthorized()).into_response()
     }
 
     fn knows(&self, headers: &HeaderMap) -> bool {
@@ -147,4 +157,9 @@ impl Gate {
         // Compares in the same time wherever the first difference is.
         given.len() == expected.len() && given.iter().zip(expected).fold(0, |diff, (a, b)| diff | (a ^ b)) == 0
     }
+}
+
+/// Health and version are no secret.
+fn is_open(path: &str) -> bool {
+    matches!(route(path), Target::Health | Target::Version)
 }

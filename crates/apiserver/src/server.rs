@@ -17,7 +17,7 @@ use k8s_openapi::jiff::Timestamp;
 use crate::error::ApiError;
 use crate::expiry::Expiry;
 use crate::freeze::Freeze;
-use crate::http::{Query, Reply, ResourcePath, ResponseBody, Target, route};
+use crate::http::{Query, Reply, ResourcePath, ResponseBody, Target, accepts_gzip, route};
 use crate::identity::Identities;
 use crate::logs::PodLogs;
 use crate::registry::{Registry, Resource, Subresource};
@@ -158,20 +158,26 @@ impl ApiServer {
         self.0.freeze.end();
     }
 
-    async fn answer<B>(self, request: Request<B>) -> Response<ResponseBody>
+    pub(crate) async fn answer<B>(&self, request: Request<B>) -> Response<ResponseBody>
     where
         B: http_body::Body + Send,
         B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
     {
         self.0.freeze.over().await;
         let (parts, body) = request.into_parts();
-        let label = metrics::label(&parts);
+        let target = route(parts.uri.path());
+        let label = metrics::Label::of(&parts.method, &target);
+        let wants_gzip = accepts_gzip(&parts.headers);
         let reply = match collect(body).await {
-            Ok(body) => self.0.dispatch(parts, body).await,
+            Ok(body) => self.0.dispatch(target, parts, body).await,
             Err(error) => Err(error),
         };
-        let response = reply.unwrap_or_else(Reply::from).into_response();
-        self.0.requests.count(&label, response.status().as_u16());
+        let mut reply = reply.unwrap_or_else(Reply::from);
+        if wants_gzip {
+            reply = reply.compressed().await;
+        }
+        let response = reply.into_response();
+        self.0.requests.count(label, response.status().as_u16());
         // What was done just before a freeze is known to the client after it.
         self.0.freeze.over().await;
         response
@@ -208,8 +214,7 @@ impl Inner {
         (self.clock)()
     }
 
-    async fn dispatch(self: &Arc<Self>, parts: Parts, body: Bytes) -> Result<Reply, ApiError> {
-        let target = route(parts.uri.path());
+    async fn dispatch(self: &Arc<Self>, target: Target, parts: Parts, body: Bytes) -> Result<Reply, ApiError> {
         let Target::Resource(path) = target else {
             if parts.method != Method::GET && parts.method != Method::HEAD {
                 return Err(match target {

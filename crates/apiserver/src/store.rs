@@ -19,6 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 use bytes::Bytes;
+use serde::Serializer as _;
 use serde_json::Value;
 use tokio::sync::watch;
 
@@ -31,6 +32,9 @@ pub use journal::StoreError;
 pub(crate) use journal::{Journal, Kept};
 
 use crate::selector::Labels;
+
+/// What most objects fit into.
+const TYPICAL_BYTES: usize = 2048;
 
 /// Where an object lives inside of its table. Cluster-scoped objects have an empty namespace.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -350,7 +354,7 @@ pub(crate) fn key_of(object: &Value) -> Key {
 fn stamp(key: Key, draft: Draft, version: u64) -> Stored {
     let Draft { mut object, fields } = draft;
     object["metadata"]["resourceVersion"] = version.to_string().into();
-    let json = encode(object.clone());
+    let json = encode(&object);
     index(key, &object, version, fields, json)
 }
 
@@ -370,16 +374,15 @@ fn index(key: Key, object: &Value, version: u64, fields: Vec<String>, json: Byte
 }
 
 /// The object as JSON with its type in front, so that a list can cut it off.
-pub(crate) fn encode(mut object: Value) -> Bytes {
-    let Some(entries) = object.as_object_mut() else { return Bytes::from(object.to_string()) };
-    let (version, kind) = (entries.remove("apiVersion"), entries.remove("kind"));
-    let rest = object.to_string();
-    match (version, kind) {
-        (Some(version), Some(kind)) => {
-            Bytes::from(format!("{{\"apiVersion\":{version},\"kind\":{kind},{}", rest.trim_start_matches('{')))
-        }
-        _ => Bytes::from(rest),
-    }
+pub(crate) fn encode(object: &Value) -> Bytes {
+    let entries = || object.as_object().into_iter().flatten();
+    let is_type = |key: &str| key == "apiVersion" || key == "kind";
+    let ordered = entries().filter(|(key, _)| is_type(key)).chain(entries().filter(|(key, _)| !is_type(key)));
+    let mut json = Vec::with_capacity(TYPICAL_BYTES);
+    // Neither memory nor a JSON tree can refuse to be written.
+    drop(serde_json::Serializer::new(&mut json).collect_map(ordered));
+    // Objects stay: no room is kept that nobody will use.
+    Bytes::from(json.into_boxed_slice())
 }
 
 #[cfg(test)]

@@ -11,6 +11,8 @@ use crate::schema::{Field, ListKind, ListShape, ObjectShape, Presence, Scalar, S
 /// What a schema demands of a value beyond its shape.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Rules {
+    /// For people, by way of `kubectl explain`.
+    pub(crate) description: Option<String>,
     pub(crate) default: Option<Value>,
     pub(crate) nullable: bool,
     pub(crate) allowed: Option<Vec<Value>>,
@@ -163,6 +165,7 @@ fn rules(schema: &Value, at: &str) -> Result<Rules, SchemaError> {
         .transpose()?;
     let not = if schema["not"].is_null() { None } else { Some(read(&schema["not"], &format!("{at}.not"))?) };
     Ok(Rules {
+        description: schema["description"].as_str().map(str::to_owned),
         default: schema.get("default").cloned(),
         nullable: schema["nullable"] == true,
         allowed: schema["enum"].as_array().cloned(),

@@ -8,6 +8,7 @@ use serde_json::{Map, Value};
 use super::FieldValidation;
 use crate::crd::prune;
 use crate::error::ApiError;
+use crate::path::Path;
 use crate::protobuf;
 use crate::registry::{Resource, api_version};
 use crate::schema::{Schema, Shape, normalise, normalise_part};
@@ -167,13 +168,13 @@ fn adopt_type(resource: &Resource, object: &mut Value) -> Result<(), ApiError> {
 pub(crate) fn parse_json(bytes: &[u8]) -> Result<(Value, Vec<String>), serde_json::Error> {
     let mut duplicates = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_slice(bytes);
-    let value = Tracked { path: String::new(), duplicates: &mut duplicates }.deserialize(&mut deserializer)?;
+    let value = Tracked { path: &Path::Root, duplicates: &mut duplicates }.deserialize(&mut deserializer)?;
     deserializer.end()?;
     Ok((value, duplicates))
 }
 
 struct Tracked<'a> {
-    path: String,
+    path: &'a Path<'a>,
     duplicates: &'a mut Vec<String>,
 }
 
@@ -224,7 +225,7 @@ impl<'de> Visitor<'de> for Tracked<'_> {
         let mut items = Vec::new();
         let Self { path, duplicates } = self;
         while let Some(item) = {
-            let path = format!("{path}[{}]", items.len());
+            let path = &Path::Item(path, items.len());
             seq.next_element_seed(Tracked { path, duplicates: &mut *duplicates })?
         } {
             items.push(item);
@@ -236,11 +237,11 @@ impl<'de> Visitor<'de> for Tracked<'_> {
         let mut entries = Map::new();
         let Self { path, duplicates } = self;
         while let Some(key) = map.next_key::<String>()? {
-            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
-            if entries.contains_key(&key) && !duplicates.contains(&path) {
-                duplicates.push(path.clone());
-            }
+            let path = &Path::Field(path, &key);
             let value = map.next_value_seed(Tracked { path, duplicates: &mut *duplicates })?;
+            if entries.contains_key(&key) && !duplicates.contains(&path.to_string()) {
+                duplicates.push(path.to_string());
+            }
             entries.insert(key, value);
         }
         Ok(Value::Object(entries))

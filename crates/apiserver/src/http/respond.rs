@@ -6,11 +6,12 @@ use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::Stream;
-use http::header::{CONTENT_TYPE, HeaderValue, WARNING};
+use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY, WARNING};
 use http::{Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use serde_json::Value;
 
+use super::compress;
 use crate::error::ApiError;
 
 /// The body of an answer of this server.
@@ -60,12 +61,17 @@ pub(crate) struct Reply {
     code: StatusCode,
     content_type: &'static str,
     warnings: Vec<String>,
+    is_gzip: bool,
     body: ResponseBody,
 }
 
 impl Reply {
+    fn new(code: StatusCode, content_type: &'static str, body: Kind) -> Self {
+        Self { code, content_type, warnings: Vec::new(), is_gzip: false, body: ResponseBody(body) }
+    }
+
     fn whole(code: StatusCode, content_type: &'static str, bytes: Bytes) -> Self {
-        Self { code, content_type, warnings: Vec::new(), body: ResponseBody(Kind::Whole(Some(bytes))) }
+        Self::new(code, content_type, Kind::Whole(Some(bytes)))
     }
 
     pub(crate) fn json(bytes: impl Into<Bytes>) -> Self {
@@ -81,8 +87,7 @@ impl Reply {
     }
 
     pub(crate) fn stream(content_type: &'static str, stream: impl Stream<Item = Bytes> + Send + 'static) -> Self {
-        let body = ResponseBody(Kind::Stream(Box::pin(stream)));
-        Self { code: StatusCode::OK, content_type, warnings: Vec::new(), body }
+        Self::new(StatusCode::OK, content_type, Kind::Stream(Box::pin(stream)))
     }
 
     pub(crate) fn with_code(mut self, code: StatusCode) -> Self {
@@ -100,11 +105,26 @@ impl Reply {
         self
     }
 
+    /// The same with a compressed body, if that is worth the effort.
+    pub(crate) async fn compressed(mut self) -> Self {
+        if let Kind::Whole(Some(bytes)) = &self.body.0
+            && let Some(small) = compress::gzip(bytes).await
+        {
+            self.body = ResponseBody(Kind::Whole(Some(small)));
+            self.is_gzip = true;
+        }
+        self
+    }
+
     pub(crate) fn into_response(self) -> Response<ResponseBody> {
         let mut response = Response::new(self.body);
         *response.status_mut() = self.code;
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(self.content_type));
+        if self.is_gzip {
+            headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+            headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+        }
         for warning in self.warnings {
             let quoted = format!("299 - {warning:?}");
             if let Ok(value) = HeaderValue::from_str(&quoted) {

@@ -5,6 +5,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{Field, ObjectShape, Presence, Scalar, Schema, Shape, zero};
+use crate::path::Path;
 use crate::quantity;
 
 /// The by-product of a pass over an object.
@@ -26,8 +27,8 @@ pub(crate) fn normalise_part(schema: &Schema, value: &mut Value) -> Result<Norma
 }
 
 fn run(schema: &Schema, value: &mut Value, extent: Extent) -> Result<Normalised, String> {
-    let mut pass = Pass { unknown: Vec::new(), path: Vec::new(), extent };
-    pass.visit(schema, value, "")?;
+    let mut pass = Pass { unknown: Vec::new(), extent };
+    pass.visit(schema, value, &Path::Root, "")?;
     Ok(Normalised { unknown: pass.unknown })
 }
 
@@ -39,125 +40,108 @@ enum Extent {
 
 struct Pass {
     unknown: Vec<String>,
-    /// Where we are: `spec`, `.template`, `[0]`; joined only when something has to be said about it.
-    path: Vec<String>,
     extent: Extent,
 }
 
 impl Pass {
     /// `owner` is the short Go name of the struct around the value, as it appears in messages.
-    fn visit(&mut self, schema: &Schema, value: &mut Value, owner: &str) -> Result<(), String> {
+    fn visit(&mut self, schema: &Schema, value: &mut Value, path: &Path<'_>, owner: &str) -> Result<(), String> {
         match &schema.shape {
             Shape::Any => Ok(()),
             Shape::Scalar(scalar) => match spell(*scalar, value) {
                 Ok(()) => Ok(()),
-                Err(Mismatch::Type) => Err(self.mismatch(schema, value, owner)),
+                Err(Mismatch::Type) => Err(mismatch(schema, value, path, owner)),
                 Err(Mismatch::Form(message)) => Err(message),
             },
             Shape::List(list) => {
-                let Value::Array(items) = value else { return Err(self.mismatch(schema, value, owner)) };
+                let Value::Array(items) = value else { return Err(mismatch(schema, value, path, owner)) };
                 for (index, item) in items.iter_mut().enumerate() {
-                    self.path.push(format!("[{index}]"));
                     if item.is_null() {
                         *item = zero(&list.item);
                     }
-                    self.visit(&list.item, item, owner)?;
-                    self.path.pop();
+                    self.visit(&list.item, item, &Path::Item(path, index), owner)?;
                 }
                 Ok(())
             }
             Shape::Map { value: inner, .. } => {
-                let Value::Object(entries) = value else { return Err(self.mismatch(schema, value, owner)) };
+                let Value::Object(entries) = value else { return Err(mismatch(schema, value, path, owner)) };
                 for (key, entry) in entries.iter_mut() {
-                    self.path.push(format!(".{key}"));
                     if entry.is_null() {
                         *entry = zero(inner);
                     }
                     if !entry.is_null() {
-                        self.visit(inner, entry, owner)?;
+                        self.visit(inner, entry, &Path::Field(path, key), owner)?;
                     }
-                    self.path.pop();
                 }
                 Ok(())
             }
             Shape::Object(object) => {
-                let Value::Object(entries) = value else { return Err(self.mismatch(schema, value, owner)) };
-                self.object(object, entries)
+                let Value::Object(entries) = value else { return Err(mismatch(schema, value, path, owner)) };
+                self.object(object, entries, path)
             }
         }
     }
 
-    fn object(&mut self, object: &ObjectShape, entries: &mut Map<String, Value>) -> Result<(), String> {
-        let is_root = self.path.is_empty();
-        if !object.preserve_unknown {
-            let path = self.path.concat();
-            let unknown = &mut self.unknown;
-            entries.retain(|key, _| {
-                let known = object.fields.contains_key(key) || (is_root && (key == "kind" || key == "apiVersion"));
-                if !known {
-                    unknown.push(format!("{path}{}{key}", if path.is_empty() { "" } else { "." }));
-                }
-                known
-            });
-        }
-        let owner = short_name(&object.name).to_owned();
-        for (name, field) in &object.fields {
-            self.field(name, field, entries, &owner)?;
-        }
-        Ok(())
-    }
-
-    fn field(
+    fn object(
         &mut self,
-        name: &str,
-        field: &Field,
+        object: &ObjectShape,
         entries: &mut Map<String, Value>,
-        owner: &str,
+        path: &Path<'_>,
     ) -> Result<(), String> {
-        if matches!(entries.get(name), None | Some(Value::Null)) {
-            if field.presence != Presence::Always || self.extent == Extent::Part {
-                entries.remove(name);
-                return Ok(());
+        if self.extent == Extent::Whole {
+            for (name, field) in object.always() {
+                if matches!(entries.get(name), None | Some(Value::Null)) {
+                    entries.insert(name.clone(), zero(&field.schema));
+                }
             }
-            entries.insert(name.to_owned(), zero(&field.schema));
         }
-        let Some(value) = entries.get_mut(name) else { return Ok(()) };
+        let owner = short_name(&object.name);
+        let mut failed = Ok(());
+        entries.retain(|name, value| match object.fields.get(name) {
+            _ if failed.is_err() => true,
+            Some(field) => {
+                let kept = self.field(field, value, &Path::Field(path, name), owner);
+                kept.unwrap_or_else(|error| {
+                    failed = Err(error);
+                    true
+                })
+            }
+            None if path.is_root() && (name == "kind" || name == "apiVersion") => true,
+            None => {
+                if !object.preserve_unknown {
+                    self.unknown.push(Path::Field(path, name).to_string());
+                }
+                object.preserve_unknown
+            }
+        });
+        failed
+    }
+
+    /// Whether the field stays.
+    fn field(&mut self, field: &Field, value: &mut Value, path: &Path<'_>, owner: &str) -> Result<bool, String> {
         if value.is_null() {
-            return Ok(());
+            return Ok(field.presence == Presence::Always && self.extent == Extent::Whole);
         }
-        let dot = if self.path.is_empty() { "" } else { "." };
-        self.path.push(format!("{dot}{name}"));
-        self.visit(&field.schema, value, owner)?;
-        self.path.pop();
-        if field.presence == Presence::OmitZero && self.extent == Extent::Whole && is_empty(value) {
-            entries.remove(name);
+        self.visit(&field.schema, value, path, owner)?;
+        let vanishes = field.presence == Presence::OmitZero && self.extent == Extent::Whole && is_empty(value);
+        Ok(!vanishes)
+    }
+}
+
+fn mismatch(schema: &Schema, value: &Value, path: &Path<'_>, owner: &str) -> String {
+    let found = match value {
+        Value::Null => "null".into(),
+        Value::Bool(_) => "bool".into(),
+        Value::Number(number) if !number.is_i64() || matches!(schema.shape, Shape::Scalar(Scalar::Int32)) => {
+            format!("number {number}")
         }
-        Ok(())
-    }
-
-    fn mismatch(&self, schema: &Schema, value: &Value, owner: &str) -> String {
-        let found = match value {
-            Value::Null => "null",
-            Value::Bool(_) => "bool",
-            Value::Number(number) if !number.is_i64() => {
-                return self.unmarshal(&format!("number {number}"), schema, owner);
-            }
-            Value::Number(number) if matches!(schema.shape, Shape::Scalar(Scalar::Int32)) => {
-                return self.unmarshal(&format!("number {number}"), schema, owner);
-            }
-            Value::Number(_) => "number",
-            Value::String(_) => "string",
-            Value::Array(_) => "array",
-            Value::Object(_) => "object",
-        };
-        self.unmarshal(found, schema, owner)
-    }
-
-    fn unmarshal(&self, found: &str, schema: &Schema, owner: &str) -> String {
-        // Go names the path without list positions.
-        let path: String = self.path.iter().filter(|part| !part.starts_with('[')).map(String::as_str).collect();
-        format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {}", go_type(schema))
-    }
+        Value::Number(_) => "number".into(),
+        Value::String(_) => "string".into(),
+        Value::Array(_) => "array".into(),
+        Value::Object(_) => String::from("object"),
+    };
+    let (path, wanted) = (path.without_positions(), go_type(schema));
+    format!("json: cannot unmarshal {found} into Go struct field {owner}.{path} of type {wanted}")
 }
 
 fn short_name(name: &str) -> &str {

@@ -2,8 +2,8 @@
 
 use job_api::{Errors, Rules, create as creation, cron_job, defaults, status, update as changes};
 use k8s_openapi::api::batch::v1::{CronJob, Job};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::{Part, keep_parts};
@@ -34,7 +34,7 @@ pub(super) fn create(resource: &Resource, object: &mut Value, warnings: &mut Vec
 }
 
 pub(super) fn update(resource: &Resource, part: Part, new: &mut Value, old: &Value) -> Vec<Cause> {
-    let mut old: Job = match serde_json::from_value(old.clone()) {
+    let mut old = match Job::deserialize(old) {
         Ok(old) => old,
         Err(error) => return vec![unreadable(&error)],
     };

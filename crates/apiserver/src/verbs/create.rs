@@ -55,8 +55,10 @@ impl Inner {
     ) -> Result<Written, ApiError> {
         self.place(resource, namespace, &mut object)?;
         let generates = metadata::text(&object, "name").is_empty();
-        for attempt in 1.. {
-            let mut fresh = object.clone();
+        let attempts = if generates { NAME_ATTEMPTS } else { 1 };
+        for attempt in 1..=attempts {
+            // Only a generated name can be drawn again: the last attempt needs no copy.
+            let mut fresh = if attempt < attempts { object.clone() } else { object.take() };
             self.identify(resource, &mut fresh)?;
             let name = metadata::text(&fresh, "name").to_owned();
             let causes = strategy::create(resource, &mut fresh, warnings);
@@ -75,7 +77,7 @@ impl Inner {
                     self.after_write(resource, &stored.key);
                     return Ok(Written::Stored(stored));
                 }
-                Err(_) if generates && attempt < NAME_ATTEMPTS => {}
+                Err(_) if attempt < attempts => {}
                 Err(_) => return Err(ApiError::already_exists(resource, &key.name)),
             }
         }

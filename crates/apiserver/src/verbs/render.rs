@@ -78,7 +78,7 @@ impl Renderer {
         if self.is_verbatim(stored) {
             return stored.json.clone();
         }
-        encode(in_version(&self.resource, stored.value()))
+        encode(&in_version(&self.resource, stored.value()))
     }
 
     /// One object as an answer, or inside of a watch event.
