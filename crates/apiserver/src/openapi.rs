@@ -1,6 +1,8 @@
 //! OpenAPI v3: what kubectl reads before it creates, applies or explains something. Made from the same shapes that
 //! requests are judged by.
 
+mod words;
+
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use serde_json::{Map, Value, json};
@@ -134,14 +136,22 @@ fn value_json(schema: &Schema, schemas: &mut Map<String, Value>) -> Value {
 }
 
 fn object_json(object: &ObjectShape, schema: &Schema, schemas: &mut Map<String, Value>) -> Value {
-    let properties: Map<String, Value> =
-        object.fields.iter().map(|(name, Field { schema, .. })| (name.clone(), value_json(schema, schemas))).collect();
+    let properties: Map<String, Value> = object
+        .fields
+        .iter()
+        .map(|(name, Field { schema, .. })| {
+            let mut property = value_json(schema, schemas);
+            describe(&mut property, words::of_field(&object.name, name).or_else(|| schema.description()));
+            (name.clone(), property)
+        })
+        .collect();
     let mut required: Vec<&str> =
         object.fields.iter().filter(|(_, field)| field.required).map(|(name, _)| name.as_str()).collect();
     if let Some(rules) = &schema.rules {
         required.extend(rules.required.iter().map(String::as_str));
     }
     let mut body = json!({"type": "object"});
+    describe(&mut body, words::of_type(&object.name).or_else(|| schema.description()));
     if !properties.is_empty() {
         body["properties"] = Value::Object(properties);
     }
@@ -155,6 +165,12 @@ fn object_json(object: &ObjectShape, schema: &Schema, schemas: &mut Map<String, 
         body["x-kubernetes-map-type"] = "atomic".into();
     }
     body
+}
+
+fn describe(body: &mut Value, text: Option<&str>) {
+    if let Some(text) = text {
+        body["description"] = text.into();
+    }
 }
 
 fn list_json(list: &ListShape, schemas: &mut Map<String, Value>) -> Value {
@@ -205,5 +221,7 @@ mod tests {
         let containers = &schemas["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"];
         assert_eq!(containers["x-kubernetes-list-map-keys"], json!(["name"]));
         assert!(schemas.as_object().unwrap().values().all(Value::is_object));
+        let managed_by = &schemas["io.k8s.api.batch.v1.JobSpec"]["properties"]["managedBy"]["description"];
+        assert!(managed_by.as_str().unwrap().starts_with("Who runs this Job"));
     }
 }

@@ -47,7 +47,7 @@ spec:
             type: object
             required: [port]
             properties:
-              port: {type: string, maxLength: 8}
+              port: {type: string, maxLength: 8, description: Where it lies at night.}
               crew: {type: integer, default: 3}
           status: {type: object, x-kubernetes-preserve-unknown-fields: true}
 "#;
@@ -229,7 +229,7 @@ fn custom_resources_come_with_their_definition() {
         "patched",
     );
     assert_eq!(kubectl.table("get bt"), [["NAME", "PORT", "AFLOAT"], ["ada", "Kiel", "True"]]);
-    kubectl.expect("explain boat.spec", "crew");
+    kubectl.expect("explain boat.spec", "Where it lies at night.");
     kubectl.expect("delete crd boats.example.com", "deleted");
     kubectl.refuse("get boats", "boats");
 }
@@ -240,6 +240,7 @@ fn discovery_explain_and_raw_paths_answer() {
     kubectl.expect("version", "v1.35");
     kubectl.expect("api-resources", "customresourcedefinitions");
     kubectl.expect("api-versions", "batch/v1");
+    kubectl.expect("explain job.spec", "Who runs this Job: kubernetes.io/job-controller");
     kubectl.expect("explain job.spec.template.spec.containers", "imagePullPolicy");
     kubectl.expect("get --raw /readyz", "ok");
     kubectl.expect("get --raw /metrics", "apiserver_request_total");
