@@ -1,5 +1,5 @@
 //! Everything about Jobferry that others can see and depend on: custom resources, and the names of labels, annotations,
-//! conditions and reasons. No logic lives here; a name that is written anywhere else is a bug.
+//! conditions, reasons, Events and metrics. No logic lives here; a name that is written anywhere else is a bug.
 //!
 //! ```text
 //!   manager                                        worker
@@ -14,9 +14,11 @@
 pub mod annotations;
 pub mod conditions;
 mod dispatch_policy;
+pub mod events;
 pub mod finalizers;
 pub mod labels;
 pub mod managed_by;
+pub mod metrics;
 mod span;
 mod worker;
 

@@ -7,14 +7,18 @@
 //! - [`watch`] lists and watches one [`Collection`], resumes where it was cut, and lists again only when it must.
 //! - [`Queue`] hands out each key once at a time, in order, with a back-off per key.
 //! - [`Candidate`] holds a lease, so that of several processes one works.
+//! - [`events::Recorder`] tells people what happened, without ever holding anybody up.
+//! - [`metrics::serve`] answers scrapers and kubelets.
 //! - [`call`] sends one request under a deadline and says what is known of its outcome when it fails.
 //!
 //! Objects are decoded straight into the caller's own type, so a controller that reads ten fields keeps ten fields.
 
 mod backoff;
 mod call;
+pub mod events;
 mod leadership;
 mod lease;
+pub mod metrics;
 mod queue;
 mod watch;
 

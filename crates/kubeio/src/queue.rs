@@ -30,8 +30,11 @@ struct Shared<K> {
 
 #[derive(Debug)]
 struct State<K> {
+    /// Keys that may not wait behind `ready`.
+    urgent: VecDeque<K>,
     ready: VecDeque<K>,
-    /// Keys in `ready`, or worked on and added again.
+    /// Keys to hand out: those in `urgent` or `ready` (what is not here was handed out already), or worked on and added
+    /// again.
     waiting: HashSet<K>,
     working: HashSet<K>,
     /// Delayed keys by due time; the number keeps two keys of one instant apart and in order.
@@ -51,6 +54,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// An empty queue whose retries wait from `first_retry` up to `last_retry`.
     pub fn new(first_retry: Duration, last_retry: Duration) -> Self {
         let state = State {
+            urgent: VecDeque::new(),
             ready: VecDeque::new(),
             waiting: HashSet::new(),
             working: HashSet::new(),
@@ -65,6 +69,17 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// Hands the key out as soon as a worker is free.
     pub fn add(&self, key: K) {
         self.lock().make_ready(key);
+        self.shared.changed.notify_one();
+    }
+
+    /// Hands the key out before all that were only added.
+    pub fn add_urgent(&self, key: K) {
+        let mut state = self.lock();
+        state.make_ready(key.clone());
+        if !state.working.contains(&key) {
+            state.urgent.push_back(key);
+        }
+        drop(state);
         self.shared.changed.notify_one();
     }
 
@@ -111,10 +126,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             let next_due = {
                 let mut state = self.lock();
                 state.release_due(Instant::now());
-                if let Some(key) = state.ready.pop_front() {
-                    state.waiting.remove(&key);
-                    state.working.insert(key.clone());
-                    if !state.ready.is_empty() {
+                if let Some(key) = state.take() {
+                    if !state.waiting.is_empty() {
                         self.shared.changed.notify_one();
                     }
                     return key;
@@ -146,7 +159,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// How many keys wait to be handed out now (not counting delayed ones).
     pub fn len(&self) -> usize {
-        self.lock().ready.len()
+        self.lock().waiting.len()
     }
 
     /// Whether no key waits to be handed out now.
@@ -161,6 +174,17 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 }
 
 impl<K: Clone + Eq + Hash> State<K> {
+    fn take(&mut self) -> Option<K> {
+        while let Some(key) = self.urgent.pop_front().or_else(|| self.ready.pop_front()) {
+            // Worked on: `done` puts it back. Not waiting: it was handed out by the other list.
+            if !self.working.contains(&key) && self.waiting.remove(&key) {
+                self.working.insert(key.clone());
+                return Some(key);
+            }
+        }
+        None
+    }
+
     fn make_ready(&mut self, key: K) {
         if let Some(slot) = self.due.remove(&key) {
             self.delayed.remove(&slot);
@@ -203,6 +227,35 @@ mod tests {
 
     async fn is_idle(queue: &Queue<&'static str>) -> bool {
         tokio::time::timeout(Duration::from_millis(1), queue.next()).await.is_err()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_urgent_key_comes_before_all_others_and_is_still_handed_out_once() {
+        let queue = queue();
+        for key in ["a", "b", "c"] {
+            queue.add(key);
+        }
+        queue.add_urgent("c");
+        queue.add_urgent("d");
+        let mut order = Vec::new();
+        for _ in 0..4 {
+            let key = queue.next().await;
+            queue.done(&key);
+            order.push(key);
+        }
+        assert_eq!(order, ["c", "d", "a", "b"]);
+        assert!(tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_err(), "nothing is left");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_urgent_key_that_is_worked_on_is_handed_out_again_afterwards() {
+        let queue = queue();
+        queue.add("a");
+        let first = queue.next().await;
+        queue.add_urgent("a");
+        assert!(tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_err(), "not twice at a time");
+        queue.done(&first);
+        assert_eq!(queue.next().await, "a");
     }
 
     #[tokio::test(start_paused = true)]
