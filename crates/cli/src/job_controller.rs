@@ -5,11 +5,11 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use job_api::managed_by;
-use jobferry_cluster::{JobOptions, run_jobs, system_clock};
+use jobferry_cluster::{JobOptions, Lease, run_jobs, system_clock};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    dispatcher::{log_to_stderr, stop_on_signal},
+    dispatcher::{identity, log_to_stderr, stop_on_signal},
     fleet::random_seed,
     target::Target,
 };
@@ -22,6 +22,12 @@ pub(crate) struct Args {
     /// Jobs with this `spec.managedBy` are ours; run one controller a value
     #[arg(long, value_name = "NAME", default_value = jobferry_api::managed_by::LOCAL)]
     managed_by: String,
+    /// Work without leader election; for a single controller only
+    #[arg(long)]
+    no_lease: bool,
+    /// The namespace of the lease
+    #[arg(long, value_name = "NAME", default_value = "kube-system", conflicts_with = "no_lease")]
+    lease_namespace: String,
 }
 
 /// Runs until Ctrl-C or SIGTERM.
@@ -37,6 +43,39 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let shutdown = CancellationToken::new();
     tokio::spawn(stop_on_signal(shutdown.clone()));
     tracing::info!(managed_by = args.managed_by, "job controller starts");
-    run_jobs(client, JobOptions::delegated(&args.managed_by, system_clock(), random_seed()), shutdown).await;
+    let lease = (!args.no_lease).then(|| Lease {
+        namespace: args.lease_namespace,
+        name: lease_name(&args.managed_by),
+        identity: identity(),
+    });
+    let options = JobOptions { lease, ..JobOptions::delegated(&args.managed_by, system_clock(), random_seed()) };
+    run_jobs(client, options, shutdown).await;
     Ok(ExitCode::SUCCESS)
+}
+
+/// One lease a value of managedBy: `job-controller-local.jobferry.dev` for `jobferry.dev/local`. What a name cannot
+/// carry is escaped, so that no two values share a lease.
+fn lease_name(managed_by: &str) -> String {
+    let (domain, path) = managed_by.split_once('/').unwrap_or((managed_by, ""));
+    let mut name = "job-controller-".to_owned();
+    for byte in path.bytes() {
+        if byte.is_ascii_lowercase() || byte.is_ascii_digit() {
+            name.push(char::from(byte));
+        } else {
+            name.extend(["-", &format!("{byte:02x}")]);
+        }
+    }
+    name + "." + domain
+}
+
+#[cfg(test)]
+mod tests {
+    use super::lease_name;
+
+    #[test]
+    fn every_value_of_managed_by_has_a_lease_of_its_own() {
+        assert_eq!(lease_name("jobferry.dev/local"), "job-controller-local.jobferry.dev");
+        assert_eq!(lease_name("jobferry.dev/Local.x"), "job-controller--4cocal-2ex.jobferry.dev");
+        assert_ne!(lease_name("b.c/a"), lease_name("c/a.b"));
+    }
 }

@@ -64,6 +64,11 @@ impl Background {
         }
         panic!("it ended without a line that holds {text:?}; it said\n{}", seen.join("\n"));
     }
+
+    /// Waits until it has ended by itself.
+    pub(crate) fn until_end(&mut self) {
+        assert!(self.child.wait().unwrap().success());
+    }
 }
 
 impl Drop for Background {
