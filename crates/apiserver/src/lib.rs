@@ -39,8 +39,9 @@ mod openapi;
 mod patch;
 mod path;
 mod protobuf;
-mod quantity;
 mod registry;
+#[cfg(test)]
+mod replay;
 mod schema;
 mod selection;
 mod selector;

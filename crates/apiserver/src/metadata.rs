@@ -143,13 +143,20 @@ pub(crate) fn carry_over(new: &mut Value, old: &Value) {
     if new["metadata"].is_null() {
         new["metadata"] = Value::Object(Map::new());
     }
-    for field in ["generation", "selfLink", "deletionTimestamp", "deletionGracePeriodSeconds"] {
+    for field in ["generation", "selfLink"] {
         match old.get(field) {
             Some(value) => set(new, field, value.clone()),
             None => remove(new, field),
         }
     }
-    for field in ["uid", "creationTimestamp"] {
+    // Nobody can take these back, or say otherwise.
+    for field in ["creationTimestamp", "deletionTimestamp"] {
+        if let Some(value) = old.get(field) {
+            set(new, field, value.clone());
+        }
+    }
+    // These may be left out.
+    for field in ["uid", "deletionGracePeriodSeconds"] {
         if let Some(value) = old.get(field)
             && new["metadata"][field].is_null()
         {
@@ -161,7 +168,7 @@ pub(crate) fn carry_over(new: &mut Value, old: &Value) {
 /// What an update may not do to the metadata.
 pub(crate) fn validate_update(resource: &Resource, new: &Value, old: &Value) -> Vec<Cause> {
     let mut causes = validate(resource, new);
-    for field in ["name", "namespace", "uid", "creationTimestamp"] {
+    for field in ["name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds"] {
         if new["metadata"][field] != old["metadata"][field] {
             let told = "field is immutable";
             causes.push(Cause::invalid(format!("metadata.{field}"), &new["metadata"][field], told));

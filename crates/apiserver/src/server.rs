@@ -54,7 +54,7 @@ impl Options {
 /// It is a [`tower::Service`] over HTTP requests, so it can be the transport of a kube client; [`ApiServer::serve`]
 /// offers it on a socket too.
 #[derive(Clone)]
-pub struct ApiServer(Arc<Inner>);
+pub struct ApiServer(pub(crate) Arc<Inner>);
 
 /// A state of a cluster: see [`ApiServer::snapshot`].
 #[derive(Debug, Clone)]

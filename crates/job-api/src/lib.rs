@@ -66,7 +66,7 @@ pub mod labels;
 pub mod managed_by;
 mod metadata;
 mod path;
-mod quantity;
+pub mod quantity;
 mod rules;
 mod schedule;
 mod selector;

@@ -136,6 +136,16 @@ impl Amount {
     }
 }
 
+/// The text that a server keeps for this quantity; `None`: it is none, and the whole request is refused.
+///
+/// ```
+/// assert_eq!(job_api::quantity::canonical("1024Mi").as_deref(), Some("1Gi"));
+/// assert_eq!(job_api::quantity::canonical("a lot"), None);
+/// ```
+pub fn canonical(text: &str) -> Option<String> {
+    Amount::parse(text).map(|amount| amount.canonical_text())
+}
+
 /// Writes a quantity as the server keeps it; what it cannot read stays as it is.
 pub(crate) fn canonicalise(quantity: &mut Quantity) {
     if let Some(amount) = Amount::parse(&quantity.0) {

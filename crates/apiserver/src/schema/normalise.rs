@@ -1,12 +1,12 @@
 //! What a decode into the Go type and an encode out of it would make of an object: unknown fields vanish, nulls and
 //! empty values do where Go omits them, always-written fields appear, times and quantities get their one spelling.
 
+use job_api::quantity;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value};
 
 use super::{Field, ObjectShape, Presence, Scalar, Schema, Shape, zero};
 use crate::path::Path;
-use crate::quantity;
 
 /// The by-product of a pass over an object.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -123,8 +123,15 @@ impl Pass {
             return Ok(field.presence == Presence::Always && self.extent == Extent::Whole);
         }
         self.visit(&field.schema, value, path, owner)?;
-        let vanishes = field.presence == Presence::OmitZero && self.extent == Extent::Whole && is_empty(value);
-        Ok(!vanishes)
+        if self.extent == Extent::Whole {
+            match field.presence {
+                Presence::OmitZero => return Ok(!is_empty(value)),
+                // The store of the real server does not tell an empty list from none.
+                Presence::Always if value.as_array().is_some_and(Vec::is_empty) => *value = Value::Null,
+                Presence::Always | Presence::AsGiven => {}
+            }
+        }
+        Ok(true)
     }
 }
 
