@@ -12,14 +12,22 @@ pub const REASON_PLACED: &str = "Placed";
 pub const REASON_NO_WORKER_FITS: &str = "NoWorkerFits";
 /// Reason of `Placed=False`: the workload's own narrowing cannot be read.
 pub const REASON_INVALID_NARROWING: &str = "InvalidNarrowing";
+/// Reason of `Placed=False`: no DispatchPolicy lets it be placed.
+pub const REASON_NO_POLICY: &str = "NoPolicy";
+/// Reason of `Placed=False`: the dispatcher places nothing at the moment.
+pub const REASON_HALTED: &str = "Halted";
 /// Reason of `Placed=False`: the worker that was chosen refuses to take the workload.
 pub const REASON_REFUSED: &str = "Refused";
 /// Reason of `Placed=True`: the worker refuses the user's last edit; the mirror goes on as it was.
 pub const REASON_EDIT_REFUSED: &str = "EditRefused";
+/// Reason of `Placed=True`: its worker is not registered any more.
+pub const REASON_WORKER_MISSING: &str = "WorkerMissing";
 /// Reason of `Placed=False`: the workload leaves a worker that refused it.
 pub const REASON_MOVING: &str = "Moving";
 /// Reason of a Job that failed because somebody deleted its mirror on the worker before its end was seen.
 pub const REASON_MIRROR_DELETED: &str = "MirrorDeleted";
+/// Reason of a Job that failed because its worker did not answer for as long as its policy allows.
+pub const REASON_WORKER_LOST: &str = "WorkerLost";
 
 /// On a Worker: the dispatcher has a live watch on it.
 pub const CONNECTED: &str = "Connected";

@@ -103,6 +103,9 @@ pub enum Alarm {
     /// orphan.
     #[error("the manager's version is below that of mirror {0}: was it restored from a backup? No orphan is deleted")]
     ManagerRestored(String),
+    /// The built-in Job controller writes the status of a workload of ours.
+    #[error("kube-controller-manager acts on a Job that it should leave alone; dispatching it stops")]
+    ActedOn,
     /// The record on the workload cannot be read.
     #[error("the placement record is unreadable or lost; the workload is left alone until all workers were seen")]
     UnreadableRecord,

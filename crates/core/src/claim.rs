@@ -9,6 +9,9 @@ use crate::{
     workload::{Mirror, Workload},
 };
 
+/// The default of `podReplacementPolicy`. A server without the field does the same.
+pub(crate) const DEFAULT_REPLACEMENT: &str = "TerminatingOrFailed";
+
 /// To whom the object under a mirror's name belongs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Whose {
@@ -65,7 +68,8 @@ pub fn altered(sent: &Value, stored: &Value) -> Option<String> {
         return Some(format!("its admission gives the mirror to another controller, {other}"));
     }
     let fields = sent["spec"].as_object().into_iter().flatten();
-    let dropped = fields.filter(|(_, value)| !value.is_null()).find(|(field, _)| stored["spec"][*field].is_null());
+    let matters = |value: &Value| !value.is_null() && value != DEFAULT_REPLACEMENT;
+    let dropped = fields.filter(|(_, value)| matters(value)).find(|(field, _)| stored["spec"][*field].is_null());
     dropped.map(|(field, _)| format!("its server drops spec.{field}"))
 }
 

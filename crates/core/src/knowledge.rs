@@ -7,7 +7,9 @@ use job_api::Rules;
 use crate::{
     forward::Digest,
     placement::WorkerView,
+    policy::Policies,
     record::Record,
+    refusal::Refusal,
     time::Now,
     workload::{Mirror, Workload},
 };
@@ -53,15 +55,8 @@ pub struct Memory {
     pub edit_refused: Option<(Digest, String)>,
     /// When (monotonic) this process first saw the intent to move with that epoch.
     pub intent_seen: Option<(u32, Duration)>,
-}
-
-/// What a worker said when it refused a mirror, and when (monotonic).
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Refusal {
-    /// Its words.
-    pub why: String,
-    /// When.
-    pub at: Duration,
+    /// Since when (monotonic) its worker is not registered, or another cluster answers in its place.
+    pub worker_missing: Option<Duration>,
 }
 
 /// What a plan may look at besides the workload itself.
@@ -69,6 +64,10 @@ pub struct Refusal {
 pub struct Surroundings<'a> {
     /// All workers, by name.
     pub workers: &'a BTreeMap<String, WorkerView>,
+    /// Who may use which of them.
+    pub policies: &'a Policies,
+    /// Why nothing new may be placed at all, if so.
+    pub halted: Option<&'a str>,
     /// The status rules of the manager's API server.
     pub rules: Rules,
     /// Since when (monotonic) this process leads. Creates of the leader before it may still land for a while.
@@ -78,9 +77,12 @@ pub struct Surroundings<'a> {
 }
 
 impl Knowledge {
-    /// Notes when an intent to move was first seen. To be called before planning.
-    pub fn notice(&mut self, now: Now) {
+    /// Notes when an intent to move was first seen, and when the worker was first missed. To be called before planning.
+    pub fn notice(&mut self, workers: &BTreeMap<String, WorkerView>, now: Now) {
         let Some(Workload { record: Record::Placed(at), .. }) = &self.workload else { return };
+        let missed = self.memory.worker_missing.unwrap_or(now.monotonic);
+        let replaced = |worker: &WorkerView| worker.live_identity().is_some_and(|identity| identity != at.identity);
+        self.memory.worker_missing = workers.get(&at.worker).is_none_or(replaced).then_some(missed);
         if at.moving && self.memory.intent_seen.is_none_or(|(epoch, _)| epoch != at.epoch) {
             self.memory.intent_seen = Some((at.epoch, now.monotonic));
         }

@@ -8,6 +8,8 @@
 //!
 //! - [`workload`]: the few fields that decisions need, decoded straight from the API server's JSON.
 //! - [`record`]: the placement record that lives on the user's workload; it is the only memory that must survive us.
+//! - [`policy`]: who may use which workers.
+//! - [`refusal`]: what a worker that refuses says, and how soon it is asked again.
 //! - [`placement`]: which worker, with a verdict for each one that was not chosen.
 //! - [`mirror`]: the user's Job turned into the Job that a worker runs.
 //! - [`claim`]: whose an object under a mirror's name is.
@@ -29,8 +31,10 @@ pub mod patch;
 pub mod phase;
 pub mod placement;
 pub mod plan;
+pub mod policy;
 pub mod project;
 pub mod record;
+pub mod refusal;
 pub mod selector;
 pub mod time;
 pub mod workload;

@@ -3,15 +3,19 @@
 //! The verdicts are values; words are made from them in one place, for the condition, the table and the JSON alike.
 
 use std::{
+    cmp::Reverse,
     collections::{BTreeMap, BTreeSet},
     fmt,
+    time::Duration,
 };
 
-use jobferry_api::annotations;
+use jobferry_api::annotations::WORKER_SELECTOR;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     fingerprint::fingerprint,
+    policy::{Policies, Policy, PolicyError},
+    refusal::Refusal,
     selector::{Selector, SelectorError},
     workload::Workload,
 };
@@ -20,12 +24,14 @@ use crate::{
 pub const CREATE_SLOTS: u32 = 64;
 
 /// A worker as placement sees it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkerView {
     /// The labels of its `Worker` object.
     pub labels: BTreeMap<String, String>,
     /// Closed for new workloads.
     pub cordoned: bool,
+    /// The minor version of its Kubernetes, once known.
+    pub minor: Option<u32>,
     /// Whether we can talk to it.
     pub link: Link,
     /// Mirrors that were placed there and whose creation has not been acknowledged yet.
@@ -35,19 +41,22 @@ pub struct WorkerView {
 }
 
 /// The connection to a worker.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Link {
     /// No answer yet since this process started.
+    #[default]
     Connecting,
     /// Its identity is known and its mirrors are listed and watched.
     Live {
         /// UID of its kube-system namespace.
         identity: String,
     },
-    /// It answered before and does not now.
+    /// It does not answer.
     Away {
-        /// Since when.
+        /// Since when, as recorded on its `Worker`, whoever led at that time.
         since: Timestamp,
+        /// Since when (monotonic) this process itself could not reach it.
+        noticed: Duration,
     },
     /// It must not be used.
     Unfit {
@@ -81,24 +90,37 @@ pub enum Verdict {
     NotNamed,
     /// The workload's selector does not match its labels.
     SelectorMismatch,
+    /// The policy is for other workers.
+    NotInPolicy,
+    /// Its Kubernetes would drop fields of the workload's spec.
+    TooOld {
+        /// The minor version that is needed.
+        needs: u32,
+    },
     /// Too many creates are under way already.
     NoFreeSlot,
     /// It refused this workload a while ago.
-    Refused,
+    Refused {
+        /// Its words.
+        why: String,
+    },
 }
 
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+        let words = match self {
+            Self::Refused { why } => return write!(f, "refused it: {why}"),
+            Self::TooOld { needs } => return write!(f, "older than Kubernetes 1.{needs}, which its spec needs"),
             Self::Fits => "fits",
             Self::Cordoned => "cordoned",
             Self::NotConnected => "not connected",
             Self::Unfit => "not accepted",
             Self::NotNamed => "not among the named workers",
             Self::SelectorMismatch => "labels do not match the selector",
+            Self::NotInPolicy => "not in its policy",
             Self::NoFreeSlot => "no free create slot",
-            Self::Refused => "refused it",
-        })
+        };
+        f.write_str(words)
     }
 }
 
@@ -120,30 +142,48 @@ pub struct Chosen {
     pub identity: String,
 }
 
-/// The workload's own narrowing cannot be read: it is not placed until the user corrects it.
+/// Why no worker can be chosen at all: the workload waits until somebody corrects it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("annotation {}: {source}", annotations::WORKER_SELECTOR)]
-pub struct NarrowingError {
-    source: SelectorError,
+pub enum Unplaceable {
+    /// The workload's own narrowing cannot be read.
+    #[error("annotation {WORKER_SELECTOR}: {0}")]
+    Narrowing(#[from] SelectorError),
+    /// It has no policy.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
 }
 
-/// Chooses a worker, none that `refused` this workload. The same input always yields the same decision.
-pub fn choose(
-    workload: &Workload,
-    workers: &BTreeMap<String, WorkerView>,
-    refused: impl Fn(&str) -> bool,
-) -> Result<Decision, NarrowingError> {
-    let narrowing = Narrowed::of(workload)?;
-    let judge = |name: &str, worker: &WorkerView| match verdict(name, worker, &narrowing) {
-        Verdict::Fits if refused(name) => Verdict::Refused,
-        verdict => verdict,
-    };
-    let verdicts: BTreeMap<_, _> = workers.iter().map(|(name, worker)| (name.clone(), judge(name, worker))).collect();
-    let chosen = workers
-        .iter()
-        .filter(|(name, _)| verdicts.get(*name) == Some(&Verdict::Fits))
+/// What a choice is made from.
+#[derive(Debug, Clone, Copy)]
+pub struct Choice<'a> {
+    /// The workload that wants a worker.
+    pub workload: &'a Workload,
+    /// All workers, by name.
+    pub workers: &'a BTreeMap<String, WorkerView>,
+    /// Who may use which of them.
+    pub policies: &'a Policies,
+    /// Workers that refused the workload before.
+    pub refusals: &'a BTreeMap<String, Refusal>,
+    /// The (monotonic) time.
+    pub now: Duration,
+}
+
+/// Chooses a worker. The same input always yields the same decision.
+pub fn choose(choice: Choice<'_>) -> Result<Decision, Unplaceable> {
+    let narrowing = Narrowed::of(choice.workload)?;
+    let policy = choice.policies.of(choice.workload)?;
+    let judge = |name: &str, worker: &WorkerView| verdict(name, worker, choice, policy, &narrowing);
+    let verdicts: BTreeMap<_, _> =
+        choice.workers.iter().map(|(name, worker)| (name.clone(), judge(name, worker))).collect();
+    let fit = choice.workers.iter().filter(|(name, _)| verdicts.get(*name) == Some(&Verdict::Fits));
+    let chosen = fit
         .filter_map(|(name, worker)| Some((name, worker, worker.live_identity()?)))
-        .min_by_key(|(name, worker, _)| (worker.unfinished, tie_break(&workload.uid, name)))
+        .min_by_key(|(name, worker, _)| {
+            // One that refused before is asked again only where nobody else fits.
+            let refused_before = choice.refusals.contains_key(*name);
+            let weight = Reverse(policy.weight(&worker.labels));
+            (refused_before, weight, worker.unfinished, tie_break(&choice.workload.uid, name))
+        })
         .map(|(name, _, identity)| Chosen { worker: name.clone(), identity: identity.to_owned() });
     Ok(Decision { chosen, verdicts })
 }
@@ -155,30 +195,40 @@ struct Narrowed<'a> {
 }
 
 impl<'a> Narrowed<'a> {
-    fn of(workload: &'a Workload) -> Result<Self, NarrowingError> {
+    fn of(workload: &'a Workload) -> Result<Self, SelectorError> {
         let names = workload.narrowing.workers.as_deref();
         let names = names.map(|names| names.split(',').map(str::trim).filter(|name| !name.is_empty()).collect());
-        let selector = workload.narrowing.selector.as_deref().map(Selector::parse).transpose();
-        Ok(Self { names, selector: selector.map_err(|source| NarrowingError { source })? })
+        Ok(Self { names, selector: workload.narrowing.selector.as_deref().map(Selector::parse).transpose()? })
     }
 }
 
-fn verdict(name: &str, worker: &WorkerView, narrowing: &Narrowed<'_>) -> Verdict {
+/// The filters, one after the other: what lasts comes before what passes.
+fn verdict(name: &str, worker: &WorkerView, choice: Choice<'_>, policy: &Policy, narrowing: &Narrowed<'_>) -> Verdict {
+    let needs = choice.workload.needs_minor;
     if narrowing.names.as_ref().is_some_and(|names| !names.contains(name)) {
         return Verdict::NotNamed;
     }
     if narrowing.selector.as_ref().is_some_and(|selector| !selector.matches(&worker.labels)) {
         return Verdict::SelectorMismatch;
     }
+    if !policy.allows(&worker.labels) {
+        return Verdict::NotInPolicy;
+    }
+    if worker.minor.is_some_and(|minor| minor < needs) {
+        return Verdict::TooOld { needs };
+    }
     if worker.cordoned {
         return Verdict::Cordoned;
     }
     match worker.link {
-        Link::Unfit { .. } => Verdict::Unfit,
-        Link::Connecting | Link::Away { .. } => Verdict::NotConnected,
-        Link::Live { .. } if worker.unacknowledged >= CREATE_SLOTS => Verdict::NoFreeSlot,
-        Link::Live { .. } => Verdict::Fits,
+        Link::Unfit { .. } => return Verdict::Unfit,
+        Link::Connecting | Link::Away { .. } => return Verdict::NotConnected,
+        Link::Live { .. } => {}
     }
+    if let Some(refusal) = choice.refusals.get(name).filter(|refusal| refusal.over_at() > choice.now) {
+        return Verdict::Refused { why: refusal.why.clone() };
+    }
+    if worker.unacknowledged >= CREATE_SLOTS { Verdict::NoFreeSlot } else { Verdict::Fits }
 }
 
 /// Spreads workloads over equally loaded workers.

@@ -6,14 +6,19 @@
 //! - `place`: which worker, and what people are told while there is none.
 //! - `create`: from a recorded placement to a mirror that exists.
 //! - `leave`: off a worker that refused, without ever being in two places.
+//! - `lose`: a worker that does not answer, and when its workloads are given up.
 //! - `follow`: the mirror's status to the user, the user's edits to the mirror.
+//! - `retire`: what becomes of the mirrors of workloads that have ended or are gone.
 
 mod create;
 mod follow;
 mod leave;
+mod lose;
 mod place;
+mod retire;
 
 use job_api::conditions;
+use retire::{let_go, retire};
 
 use crate::{
     action::{Action, Alarm, Pods},
@@ -21,7 +26,6 @@ use crate::{
     phase::{Phase, phase},
     placement::WorkerView,
     record::{Placement, Record},
-    time::QUARANTINE,
     workload::{Mirror, Workload},
 };
 
@@ -35,8 +39,9 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
     let mut actions = match phase {
         Phase::NotOurs | Phase::Gone => return Vec::new(),
         Phase::Leaving => return let_go(known, around),
-        // A live mirror of a finished workload is the late create that the finished mirror's name was kept to prevent.
-        Phase::Finished => known.present().filter(|(_, m)| !m.deleting && !m.is_finished()).map(delete).collect(),
+        Phase::Finished => return case.retain(),
+        // Somebody else runs it on the manager: whatever we did now could run it twice.
+        _ if workload.acted_on => return vec![Action::Alarm(Alarm::ActedOn)],
         Phase::Unknown => vec![Action::Alarm(Alarm::UnreadableRecord)],
         Phase::Recovering { worker, mirror } => case.recover(worker, mirror),
         Phase::Suspended => case.show_suspended(),
@@ -46,7 +51,11 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
         Phase::Running { at, mirror } => case.follow(at, mirror),
     };
     if let Record::Placed(at) = &workload.record {
-        actions.extend(stale_mirrors(known, workload, at));
+        actions.extend(stale_mirrors(known, at));
+        // One write at a time: two with the same resourceVersion would only conflict.
+        if !actions.iter().any(|action| matches!(action, Action::WriteStatus { .. } | Action::RecordPlacement(_))) {
+            actions.extend(case.mind_loss(at));
+        }
     }
     actions
 }
@@ -65,46 +74,14 @@ fn delete((worker, mirror): (&str, &Mirror)) -> Action {
 
 /// Mirrors of older epochs are deleted, pods first; one of a newer epoch means that we are behind. A finished one stays
 /// as long as its workload is unfinished: its result counts (see [`Case::copy_end_from_before`]).
-fn stale_mirrors<'a>(
-    known: &'a Knowledge,
-    workload: &'a Workload,
-    at: &'a Placement,
-) -> impl Iterator<Item = Action> + 'a {
+fn stale_mirrors<'a>(known: &'a Knowledge, at: &'a Placement) -> impl Iterator<Item = Action> + 'a {
     let others = known.present().filter(|(_, mirror)| !mirror.deleting && !mirror.belongs_to(at));
     others.filter_map(|(worker, mirror)| match mirror.epoch? {
         epoch if epoch > at.epoch => Some(Action::ReadAgain),
-        _ if mirror.is_finished() && !workload.is_finished() => None,
+        _ if mirror.is_finished() => None,
         epoch if epoch == at.epoch => None,
         _ => Some(Action::DeleteMirror { worker: worker.to_owned(), mirror: mirror.into(), pods: Pods::First }),
     })
-}
-
-/// The workload is not on the manager any more. A list or a watch event does not prove that; a fresh read does, if the
-/// manager is not older than the mirror.
-fn retire(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
-    let Some((_, mirror)) = known.present().find(|(_, mirror)| !mirror.deleting) else { return Vec::new() };
-    match known.memory.gone {
-        None => vec![Action::ProveGone { namespace: mirror.namespace.clone(), name: mirror.name.clone() }],
-        Some(version) if mirror.manager_version.is_none_or(|stamp| version < stamp) => {
-            vec![Action::Alarm(Alarm::ManagerRestored(format!("{}/{}", mirror.namespace, mirror.name)))]
-        }
-        Some(_) => let_go(known, around),
-    }
-}
-
-/// Deletes the mirrors of a workload that is gone or going. A finished one stays for as long as a create of an earlier
-/// leader, or one of ours without an answer, may still land: its name is what keeps that from running again.
-fn let_go(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
-    let quiet = known.memory.in_doubt.unwrap_or_default().max(around.leading_since) + QUARANTINE;
-    let going = known.present().filter(|(_, mirror)| !mirror.deleting);
-    going
-        .map(|(worker, mirror)| {
-            if mirror.is_finished() && around.now.monotonic < quiet {
-                return Action::WakeAt(quiet);
-            }
-            delete((worker, mirror))
-        })
-        .collect()
 }
 
 impl Case<'_> {

@@ -1,6 +1,8 @@
-//! Label selectors over Workers, in kubectl's notation: `region=eu,gpu!=none,tier in (a,b),spot,!old`.
+//! Label selectors, in kubectl's notation (`region=eu,gpu!=none,tier in (a,b),spot,!old`) and as objects.
 
 use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 
 /// A parsed selector. All requirements must hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,6 +40,23 @@ impl Selector {
             .map(|part| requirement(part.trim()))
             .collect::<Result<_, _>>()
             .map(Self)
+    }
+
+    /// Reads the form that objects use.
+    pub fn from_labels(selector: &LabelSelector) -> Result<Self, SelectorError> {
+        let equal = selector.match_labels.iter().flatten();
+        let mut all: Vec<_> = equal.map(|(key, value)| Requirement::In(key.clone(), vec![value.clone()])).collect();
+        for expression in selector.match_expressions.iter().flatten() {
+            let (key, values) = (expression.key.clone(), expression.values.clone().unwrap_or_default());
+            all.push(match expression.operator.as_str() {
+                "In" => Requirement::In(key, values),
+                "NotIn" => Requirement::NotIn(key, values),
+                "Exists" => Requirement::Exists(key),
+                "DoesNotExist" => Requirement::Missing(key),
+                other => return Err(SelectorError { part: format!("{key} {other}") }),
+            });
+        }
+        Ok(Self(all))
     }
 
     /// Whether these labels satisfy every requirement.

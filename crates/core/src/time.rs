@@ -41,9 +41,6 @@ pub const STATUS_INTERVAL: Duration = Duration::from_millis(200);
 /// How often the reason for waiting may be rewritten on one workload. One flapping worker must not rewrite ten thousand.
 pub const WAITING_INTERVAL: Duration = Duration::from_secs(60);
 
-/// How long a worker that refused a workload is not asked again while another one may take it. Quotas, permissions and
-/// namespaces are changed by people.
-pub const REFUSAL_REMEMBERED: Duration = Duration::from_secs(600);
-
-/// How long to wait before the same worker is asked again when no other one fits.
-pub const REFUSAL_PAUSE: Duration = Duration::from_secs(15);
+/// A worker counts as lost only if this process itself could not reach it for so long: a recorded time alone may be from
+/// before a restart of ours.
+pub const LOSS_NOTICED: Duration = Duration::from_secs(60);

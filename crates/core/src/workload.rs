@@ -10,6 +10,7 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 
 use crate::{
+    claim::DEFAULT_REPLACEMENT,
     forward::{self, Digest, Forwarded},
     record::{Placement, Record},
 };
@@ -31,6 +32,14 @@ pub struct Workload {
     pub managed_by: Option<String>,
     /// The spec fields that status rules look at.
     pub spec: SpecView,
+    /// `spec.activeDeadlineSeconds`.
+    pub active_deadline: Option<i64>,
+    /// The minor version (of Kubernetes 1) below which a server would drop a field of the spec.
+    pub needs_minor: u32,
+    /// The `DispatchPolicy` that it names.
+    pub policy: Option<String>,
+    /// Somebody else's controller writes its status, though managedBy says that it is ours.
+    pub acted_on: bool,
     /// Which workers the user allows.
     pub narrowing: Narrowing,
     /// Where it was placed, as recorded on it.
@@ -153,6 +162,10 @@ impl<'de> Deserialize<'de> for Workload {
             uid: wire.metadata.uid,
             resource_version: wire.metadata.resource_version,
             deleting: wire.metadata.deletion_timestamp.is_some(),
+            active_deadline: wire.spec.active_deadline_seconds,
+            needs_minor: wire.spec.needs_minor(),
+            policy: labels.get(api::labels::POLICY).cloned(),
+            acted_on: wire.metadata.managed_fields.iter().flatten().any(Writer::is_the_built_in_controller),
             managed_by: wire.spec.managed_by,
             spec: SpecView {
                 completions: wire.spec.completions,
@@ -228,8 +241,23 @@ struct WireMeta<A, L> {
     uid: String,
     resource_version: String,
     deletion_timestamp: Option<IgnoredAny>,
+    managed_fields: Option<Vec<Writer>>,
     labels: Option<L>,
     annotations: Option<A>,
+}
+
+/// Somebody who wrote the object, as the API server notes it.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Writer {
+    manager: String,
+    subresource: String,
+}
+
+impl Writer {
+    fn is_the_built_in_controller(&self) -> bool {
+        self.subresource == "status" && self.manager == "kube-controller-manager"
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -249,6 +277,17 @@ struct WireSpec {
 }
 
 impl WireSpec {
+    /// Servers drop fields whose feature they do not have, without a word: the Job would run with another meaning.
+    fn needs_minor(&self) -> u32 {
+        if self.success_policy.is_some() {
+            return 31;
+        }
+        let per_index = self.backoff_limit_per_index.is_some() || self.max_failed_indexes.is_some();
+        // Without the feature pods are replaced as by the default.
+        let replaced = self.pod_replacement_policy.as_deref().is_some_and(|policy| policy != DEFAULT_REPLACEMENT);
+        if per_index || replaced { 29 } else { 0 }
+    }
+
     fn forwarded_fields(&self) -> [(&'static str, Value); forward::FIELDS.len()] {
         [
             ("activeDeadlineSeconds", self.active_deadline_seconds.into()),

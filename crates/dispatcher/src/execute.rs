@@ -7,8 +7,8 @@ mod mirror;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use jobferry_core::{action::Action, time::WRITE_DEADLINE, workload::Workload};
-use jobferry_kubeio::{self as kubeio, CallError, Refusal};
+use jobferry_core::{action::Action, refusal::Ground, time::WRITE_DEADLINE, workload::Workload};
+use jobferry_kubeio::{self as kubeio, CallError};
 use kube::Client;
 use serde::de::DeserializeOwned;
 
@@ -59,9 +59,11 @@ pub(crate) async fn on_worker(
     }
 }
 
-/// A refusal that is about the object: neither overload, nor the server's own trouble, nor our credentials.
-fn final_refusal(error: &CallError) -> Option<&Refusal> {
-    error.refusal().filter(|refusal| refusal.code < 500 && ![401, 408, 429].contains(&refusal.code))
+/// Why a worker refuses, in its words, if the refusal is about the object.
+fn ground_of(error: &CallError) -> Option<(Ground, String)> {
+    let refusal = error.refusal()?;
+    let ground = Ground::of(refusal.code, &refusal.reason, &refusal.message)?;
+    Some((ground, refusal.message.clone()))
 }
 
 /// One object, whole, fresh from the store.

@@ -1,7 +1,10 @@
 //! What the dispatcher knows, by workload UID and by worker. Fed by watches and by the answers to our own writes.
 
+mod deleted;
+mod waiting;
+
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, HashMap},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -12,14 +15,22 @@ use jobferry_core::{
     action::Action,
     knowledge::{Knowledge, Memory, Sighting, Surroundings},
     phase::{Phase, phase},
-    placement::{CREATE_SLOTS, Link, Verdict, WorkerView, choose},
+    placement::{Choice, Link, Verdict, WorkerView, choose},
     plan::plan,
+    policy::{Policies, Policy},
     record::{Placement, Record},
+    selector::SelectorError,
     time::Now,
     workload::{Mirror, Workload},
 };
 
+use deleted::Deleted;
+use waiting::Waiting;
+
 pub(crate) type Uid = String;
+pub(crate) type Labels = BTreeMap<String, String>;
+/// A policy, or why it cannot be read.
+pub(crate) type ReadPolicy = Result<Policy, SelectorError>;
 
 /// Shared by all tasks. The lock is held for microseconds and never across an await. Every method that changes what is
 /// known returns the workloads that want to be planned because of it.
@@ -32,18 +43,14 @@ pub(crate) struct Index {
 struct State {
     workloads: HashMap<Uid, Knowledge>,
     workers: BTreeMap<String, WorkerView>,
-    /// Workloads that no worker fits yet; they are looked at again when a worker changes.
-    waiting: BTreeSet<Uid>,
-    /// Workloads that only want a free create slot, by worker, in the order of their UIDs.
-    slot_waiters: BTreeMap<String, BTreeSet<Uid>>,
-    /// UIDs that the manager deleted lately: an answer that comes after the watch must not bring them back.
-    deleted: VecDeque<Uid>,
-    /// The manager's list has been seen: before it, every mirror would look like an orphan.
-    manager_listed: bool,
+    policies: Policies,
+    /// Why nothing new may be placed at all, if so.
+    halted: Option<String>,
+    waiting: Waiting,
+    deleted: Deleted,
+    listed: Listed,
     /// Which worker has which identity; kept while it is away.
     identities: BTreeMap<String, String>,
-    /// Workloads that want a look because of a change to another one.
-    woken: Vec<Uid>,
     /// The manager's answer to a placement: the whole Job, from which the mirror is made without another read.
     fresh: HashMap<Uid, Bytes>,
 }
@@ -57,8 +64,20 @@ pub(crate) struct Planned {
     pub(crate) woken: Vec<Uid>,
 }
 
-/// How many deleted UIDs are remembered. An answer can be overtaken by the watch for seconds, not for longer.
-const DELETED_REMEMBERED: usize = 4096;
+/// Which lists of the manager have been seen. Before its workloads are listed every mirror would look like an orphan;
+/// before its policies and namespaces are, every worker would look open.
+#[derive(Debug, Default, Clone, Copy)]
+struct Listed {
+    workloads: bool,
+    policies: bool,
+    namespaces: bool,
+}
+
+impl Listed {
+    const fn all(self) -> bool {
+        self.workloads && self.policies && self.namespaces
+    }
+}
 
 /// What an entry adds to the load of the worker that it is placed on.
 #[derive(PartialEq, Eq)]
@@ -72,7 +91,7 @@ impl Index {
     pub(crate) fn reset_workloads(&self, workloads: Vec<Workload>) -> Vec<Uid> {
         let mut state = self.lock();
         let listed: BTreeSet<&str> = workloads.iter().map(|w| w.uid.as_str()).collect();
-        let first = !std::mem::replace(&mut state.manager_listed, true);
+        let first = !std::mem::replace(&mut state.listed.workloads, true);
         let known = state.workloads.iter().filter(|(_, known)| known.workload.is_some());
         let mut touched: Vec<Uid> =
             known.filter(|(uid, _)| !listed.contains(uid.as_str())).map(|(uid, _)| uid.clone()).collect();
@@ -119,10 +138,7 @@ impl Index {
     /// The manager's watch says that a workload is gone.
     pub(crate) fn delete_workload(&self, uid: &str) -> Vec<Uid> {
         let mut state = self.lock();
-        if state.deleted.len() == DELETED_REMEMBERED {
-            state.deleted.pop_front();
-        }
-        state.deleted.push_back(uid.to_owned());
+        state.deleted.add(uid);
         if !state.workloads.contains_key(uid) {
             return Vec::new();
         }
@@ -219,25 +235,24 @@ impl Index {
                 unfinished += 1;
                 unacknowledged += u32::from(load.unacknowledged);
             }
-            let view = WorkerView {
-                labels: BTreeMap::new(),
-                cordoned: false,
-                link: Link::Connecting,
-                unacknowledged,
-                unfinished,
-            };
-            state.workers.insert(name.to_owned(), view);
+            state.workers.insert(name.to_owned(), WorkerView { unacknowledged, unfinished, ..WorkerView::default() });
         }
-        let mut came_back = false;
+        let mut came_or_went = false;
         if let Some(worker) = state.workers.get_mut(name) {
-            let was_live = worker.live_identity().is_some();
+            let before = worker.link.clone();
             change(worker);
-            came_back = !was_live && worker.live_identity().is_some();
+            came_or_went = before != worker.link;
         }
-        let mut touched: Vec<Uid> = state.waiting.iter().cloned().collect();
-        if came_back {
-            // What is placed there and was not to be seen, and what has a mirror there, was left alone until now.
-            let concerned = |known: &Knowledge| known.mirrors.contains_key(name) || placed_on(known) == Some(name);
+        let mut touched: Vec<Uid> = state.waiting.all().collect();
+        if came_or_went {
+            // What is placed there, or has a mirror there, may be seen again, or may be lost. So may what is on workers
+            // that are away: whether they count as lost depends on how many of them there are.
+            let away =
+                |worker: &str| matches!(state.workers.get(worker), Some(WorkerView { link: Link::Away { .. }, .. }));
+            let concerned = |known: &Knowledge| {
+                known.mirrors.contains_key(name)
+                    || placed_on(known).is_some_and(|worker| worker == name || away(worker))
+            };
             touched.extend(state.workloads.iter().filter(|(_, known)| concerned(known)).map(|(uid, _)| uid.clone()));
         }
         touched.sort_unstable();
@@ -249,15 +264,64 @@ impl Index {
     pub(crate) fn remove_worker(&self, name: &str) -> Vec<Uid> {
         let mut state = self.lock();
         state.workers.remove(name);
-        state.slot_waiters.remove(name);
+        state.waiting.forget_worker(name);
         state.identities.retain(|_, worker| worker != name);
-        let seen: Vec<Uid> =
-            state.workloads.iter().filter(|(_, k)| k.mirrors.contains_key(name)).map(|(uid, _)| uid.clone()).collect();
-        for uid in seen {
-            state.change(&uid, |known| drop(known.mirrors.remove(name)));
+        let concerned = |known: &Knowledge| known.mirrors.contains_key(name) || placed_on(known) == Some(name);
+        let mut touched: Vec<Uid> =
+            state.workloads.iter().filter(|(_, known)| concerned(known)).map(|(uid, _)| uid.clone()).collect();
+        touched.sort_unstable();
+        for uid in &touched {
+            state.change(uid, |known| drop(known.mirrors.remove(name)));
         }
-        let waiting = state.waiting.iter().cloned().collect();
-        state.with_woken(waiting)
+        touched.extend(state.waiting.all());
+        state.with_woken(touched)
+    }
+
+    /// All policies. Everything may be concerned.
+    pub(crate) fn reset_policies(&self, policies: BTreeMap<String, ReadPolicy>) -> Vec<Uid> {
+        let mut state = self.lock();
+        state.listed.policies = true;
+        state.policies.policies = policies;
+        state.everything()
+    }
+
+    /// A policy was written, or is gone. Everything may be concerned.
+    pub(crate) fn change_policy(&self, name: &str, policy: Option<ReadPolicy>) -> Vec<Uid> {
+        let mut state = self.lock();
+        if replace(&mut state.policies.policies, name, policy) { state.everything() } else { Vec::new() }
+    }
+
+    /// The labels of all namespaces.
+    pub(crate) fn reset_namespaces(&self, namespaces: BTreeMap<String, Labels>) -> Vec<Uid> {
+        let mut state = self.lock();
+        state.listed.namespaces = true;
+        state.policies.namespaces = namespaces;
+        state.everything()
+    }
+
+    /// A namespace was written, or is gone.
+    pub(crate) fn change_namespace(&self, name: &str, labels: Option<Labels>) -> Vec<Uid> {
+        let mut state = self.lock();
+        if !replace(&mut state.policies.namespaces, name, labels) {
+            return Vec::new();
+        }
+        let inside = |known: &Knowledge| known.workload.as_ref().is_some_and(|workload| workload.namespace == name);
+        let mut touched: Vec<Uid> =
+            state.workloads.iter().filter(|(_, known)| inside(known)).map(|(uid, _)| uid.clone()).collect();
+        touched.sort_unstable();
+        touched
+    }
+
+    /// Nothing new is placed for as long as there is a reason.
+    pub(crate) fn halt(&self, why: Option<String>) -> Vec<Uid> {
+        let mut state = self.lock();
+        state.halted = why;
+        state.waiting.all().collect()
+    }
+
+    /// How many unfinished workloads each worker has.
+    pub(crate) fn unfinished(&self) -> BTreeMap<String, u32> {
+        self.lock().workers.iter().map(|(name, worker)| (name.clone(), worker.unfinished)).collect()
     }
 
     pub(crate) fn worker(&self, name: &str) -> Option<WorkerView> {
@@ -288,19 +352,19 @@ impl Index {
     /// What is to be done for this workload.
     pub(crate) fn plan(&self, uid: &str, rules: Rules, leading_since: Duration, now: Now) -> Planned {
         let mut state = self.lock();
-        let State { workloads, workers, manager_listed, .. } = &mut *state;
+        let State { workloads, workers, policies, halted, listed, .. } = &mut *state;
         let mut planned = Planned { actions: Vec::new(), workload: None, woken: Vec::new() };
-        let Some(known) = workloads.get_mut(uid).filter(|_| *manager_listed) else { return planned };
-        known.notice(now);
-        planned.actions = plan(known, Surroundings { workers, rules, leading_since, now });
+        let Some(known) = workloads.get_mut(uid).filter(|_| listed.all()) else { return planned };
+        known.notice(workers, now);
+        let halted = halted.as_deref();
+        planned.actions = plan(known, Surroundings { workers, policies, halted, rules, leading_since, now });
         planned.workload.clone_from(&known.workload);
         if matches!(phase(known, workers), Phase::Waiting | Phase::Moving { .. }) {
-            state.wait(uid);
+            state.wait(uid, now);
         } else {
-            state.stop_waiting(uid);
+            state.waiting.remove(uid);
         }
-        state.offer_free_slots();
-        planned.woken.append(&mut state.woken);
+        planned.woken = state.with_woken(Vec::new());
         planned
     }
 
@@ -327,7 +391,7 @@ impl State {
         let after = load_of(known);
         if known.workload.is_none() && known.present().next().is_none() {
             self.workloads.remove(uid);
-            self.stop_waiting(uid);
+            self.waiting.remove(uid);
             self.fresh.remove(uid);
         }
         if before != after {
@@ -336,34 +400,20 @@ impl State {
         }
     }
 
-    fn wait(&mut self, uid: &str) {
-        self.waiting.insert(uid.to_owned());
-        let Some(workload) = self.workloads.get(uid).and_then(|known| known.workload.as_ref()) else { return };
-        let Ok(decision) = choose(workload, &self.workers, |_| false) else { return };
-        for (worker, verdict) in decision.verdicts {
-            if verdict == Verdict::NoFreeSlot {
-                self.slot_waiters.entry(worker).or_default().insert(uid.to_owned());
-            }
-        }
+    fn everything(&self) -> Vec<Uid> {
+        let mut all: Vec<Uid> = self.workloads.keys().cloned().collect();
+        all.sort_unstable();
+        all
     }
 
-    fn stop_waiting(&mut self, uid: &str) {
-        if self.waiting.remove(uid) {
-            for waiters in self.slot_waiters.values_mut() {
-                waiters.remove(uid);
-            }
-        }
-    }
-
-    /// Each worker with a free create slot wakes one workload that waits for it. Whether that one takes it or not, its
-    /// plan offers what is left to the next.
-    fn offer_free_slots(&mut self) {
-        for (worker, waiters) in &mut self.slot_waiters {
-            let free = self.workers.get(worker).is_some_and(|worker| worker.unacknowledged < CREATE_SLOTS);
-            if free && let Some(uid) = waiters.pop_first() {
-                self.woken.push(uid);
-            }
-        }
+    fn wait(&mut self, uid: &str, now: Now) {
+        let Some(known) = self.workloads.get(uid) else { return };
+        let Some(workload) = &known.workload else { return };
+        let (workers, policies, refusals) = (&self.workers, &self.policies, &known.memory.refusals);
+        let choice = Choice { workload, workers, policies, refusals, now: now.monotonic };
+        let verdicts = choose(choice).map(|decision| decision.verdicts).unwrap_or_default();
+        let full = verdicts.into_iter().filter(|(_, verdict)| *verdict == Verdict::NoFreeSlot);
+        self.waiting.add(uid, full.map(|(worker, _)| worker));
     }
 
     fn forget_sighting(&mut self, worker: &str, uid: &str) {
@@ -390,8 +440,7 @@ impl State {
     }
 
     fn with_woken(&mut self, mut touched: Vec<Uid>) -> Vec<Uid> {
-        self.offer_free_slots();
-        touched.append(&mut self.woken);
+        touched.extend(self.waiting.take_free_slots(&self.workers));
         touched
     }
 
@@ -402,6 +451,18 @@ impl State {
         worker.unfinished = step(worker.unfinished, 1);
         worker.unacknowledged = step(worker.unacknowledged, u32::from(load.unacknowledged));
     }
+}
+
+/// Sets or removes an entry; whether that changed anything.
+fn replace<T: PartialEq>(map: &mut BTreeMap<String, T>, key: &str, value: Option<T>) -> bool {
+    if map.get(key) == value.as_ref() {
+        return false;
+    }
+    match value {
+        Some(value) => drop(map.insert(key.to_owned(), value)),
+        None => drop(map.remove(key)),
+    }
+    true
 }
 
 fn placement_of(known: &Knowledge) -> Option<&Placement> {
@@ -419,7 +480,7 @@ fn placed_on(known: &Knowledge) -> Option<&str> {
 fn load_of(known: &Knowledge) -> Option<Load> {
     let placement = placement_of(known)?;
     // A slot is taken by a create that is under way or whose outcome is unknown.
-    let refused = known.memory.refusals.contains_key(&placement.worker);
+    let refused = known.memory.refusals.get(&placement.worker).is_some_and(|refusal| refusal.epoch == placement.epoch);
     let settled = placement.mirror.is_some() || placement.moving || refused;
     let unacknowledged = !settled && !known.mirrors.contains_key(&placement.worker);
     Some(Load { worker: placement.worker.clone(), unacknowledged })

@@ -71,6 +71,13 @@ impl Lanes {
         }
     }
 
+    /// These workloads ended or are gone: that is news which may not wait behind others' progress.
+    pub(crate) fn plan_first(&self, uids: impl IntoIterator<Item = Uid>) {
+        for uid in uids {
+            self.manager.add_urgent(uid);
+        }
+    }
+
     fn worker(&self, name: &str) -> Option<Queue<Uid>> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }

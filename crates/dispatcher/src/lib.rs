@@ -14,6 +14,7 @@ mod index;
 mod lanes;
 mod link;
 mod paths;
+mod policies;
 mod report;
 mod workers;
 
@@ -129,6 +130,9 @@ async fn work(shared: Shared) {
     let shared = Arc::new(shared);
     lanes::start_manager_lane(&shared);
     spawn(&shared, workers::follow_workers(Arc::clone(&shared)));
+    spawn(&shared, policies::follow_policies(Arc::clone(&shared)));
+    spawn(&shared, policies::follow_namespaces(Arc::clone(&shared)));
+    spawn(&shared, report::keep_counts(Arc::clone(&shared)));
     spawn(&shared, follow_workloads(Arc::clone(&shared)));
     shared.shutdown.cancelled().await;
     shared.tasks.close();
@@ -161,13 +165,20 @@ pub(crate) struct ServerVersion {
 }
 
 impl ServerVersion {
-    /// `v1.35.8-something` names the rules; what cannot be read is taken as the newest.
+    /// What cannot be read is taken as the newest.
     fn rules(&self) -> Rules {
-        let mut numbers = self.git_version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit()).map(str::parse);
-        match (numbers.next(), numbers.next(), numbers.next()) {
-            (Some(Ok(major)), Some(Ok(minor)), patch) => Rules::for_server(major, minor, patch.and_then(Result::ok)),
-            _ => Rules::newest(),
-        }
+        let [major, minor, patch] = self.numbers();
+        major.zip(minor).map_or_else(Rules::newest, |(major, minor)| Rules::for_server(major, minor, patch))
+    }
+
+    pub(crate) fn minor(&self) -> Option<u32> {
+        self.numbers()[1]
+    }
+
+    /// Major, minor and patch of `v1.35.8-something`.
+    fn numbers(&self) -> [Option<u32>; 3] {
+        let mut numbers = self.git_version.trim_start_matches('v').split(|c: char| !c.is_ascii_digit());
+        [(); 3].map(|()| numbers.next().and_then(|number| number.parse().ok()))
     }
 }
 
@@ -175,16 +186,14 @@ async fn follow_workloads(shared: Arc<Shared>) {
     let jobs = Collection::new("/apis/batch/v1/jobs", |w: &Workload| &w.resource_version).seed(shared.options.seed);
     let mut events = std::pin::pin!(kubeio::watch(shared.manager.clone(), jobs));
     while let Some(event) = events.next().await {
-        let touched = match event {
-            Event::Reset(workloads) => shared.index.reset_workloads(workloads),
-            Event::Applied(workload) => shared.index.apply_workload(workload),
-            Event::Deleted(workload) => shared.index.delete_workload(&workload.uid),
+        match event {
+            Event::Reset(workloads) => shared.lanes.plan_all(shared.index.reset_workloads(workloads)),
+            Event::Applied(workload) => shared.lanes.plan_all(shared.index.apply_workload(workload)),
+            Event::Deleted(workload) => shared.lanes.plan_first(shared.index.delete_workload(&workload.uid)),
             Event::Interrupted(error) => {
                 tracing::warn!(%error, "the management cluster cannot be watched; trying again");
-                Vec::new()
             }
-            Event::Resumed => Vec::new(),
-        };
-        shared.lanes.plan_all(touched);
+            Event::Resumed => {}
+        }
     }
 }

@@ -6,6 +6,7 @@ use futures::StreamExt;
 use jobferry_api::{Worker, labels};
 use jobferry_core::{placement::Link, workload::Mirror};
 use jobferry_kubeio::{self as kubeio, Backoff, CallError, Collection, Event};
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
@@ -41,6 +42,8 @@ enum Ended {
 pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, stop: CancellationToken) {
     let name = worker.metadata.name.clone().unwrap_or_default();
     let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30), shared.options.seed);
+    // Only the first try of this process looks at what an earlier one recorded: once connected, the loss is over.
+    let mut recorded = worker.status.as_ref().and_then(|status| status.lost_since.clone()).map(|time| time.0);
     loop {
         let connection = stop.child_token();
         let ended = tokio::select! { biased;
@@ -49,12 +52,16 @@ pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, stop: Ca
         };
         connection.cancel();
         tracing::warn!(worker = name, reason = %ended, "not connected");
-        let link = match &ended {
-            Ended::Unfit(why) => Link::Unfit { why: why.clone() },
-            Ended::Away(_) => Link::Away { since: shared.clock.now().wall },
-        };
-        set_link(&shared, &name, link);
-        report::disconnected(&shared, &name, &ended.to_string(), matches!(ended, Ended::Away(_))).await;
+        match ended {
+            Ended::Unfit(why) => {
+                set_link(&shared, &name, Link::Unfit { why: why.clone() });
+                report::refused(&shared, &name, &why).await;
+            }
+            Ended::Away(why) => {
+                let since = lose(&shared, &name, recorded.take());
+                report::disconnected(&shared, &name, &why, since).await;
+            }
+        }
         tokio::select! { biased;
             () = stop.cancelled() => return,
             () = tokio::time::sleep(backoff.next_delay()) => {}
@@ -77,10 +84,12 @@ async fn connect_and_follow(
         Ok(identity) => identity,
         Err(ended) => return ended,
     };
-    let version = match kubeio::get::<ServerVersion>(&client, "/version", READ_DEADLINE).await {
-        Ok(version) => version.git_version,
-        Err(error) => return Ended::Away(error.to_string()),
+    let version: ServerVersion = match kubeio::get(&client, "/version", READ_DEADLINE).await {
+        Ok(version) => version,
+        Err(error) => return ended_by(&error),
     };
+    let (minor, version) = (version.minor(), version.git_version);
+    shared.lanes.plan_all(shared.index.change_worker(name, |worker| worker.minor = minor));
     let mirrors = Collection::new("/apis/batch/v1/jobs", |mirror: &Mirror| &mirror.resource_version)
         .labels(format!("{}={}", labels::ORIGIN, shared.origin))
         .seed(shared.options.seed);
@@ -105,14 +114,15 @@ async fn connect_and_follow(
                 shared.lanes.plan_all(touched);
             }
             Event::Resumed => session.connected(&client, connection, backoff).await,
-            Event::Applied(mirror) => shared.lanes.plan_all(shared.index.apply_mirror(name, mirror)),
-            Event::Deleted(mirror) => shared.lanes.plan_all(shared.index.delete_mirror(name, mirror)),
-            Event::Interrupted(error) => {
-                if error.refusal().is_some_and(|refusal| refusal.code == 401) {
-                    return Ended::Unfit(format!("the credentials are refused: {error}"));
-                }
-                session.interrupted(&error).await;
+            Event::Applied(mirror) if mirror.is_finished() => {
+                shared.lanes.plan_first(shared.index.apply_mirror(name, mirror));
             }
+            Event::Applied(mirror) => shared.lanes.plan_all(shared.index.apply_mirror(name, mirror)),
+            Event::Deleted(mirror) => shared.lanes.plan_first(shared.index.delete_mirror(name, mirror)),
+            Event::Interrupted(error) => match ended_by(&error) {
+                unfit @ Ended::Unfit(_) => return unfit,
+                Ended::Away(_) => session.interrupted(&error).await,
+            },
         }
     }
     Ended::Away("the watch ended".into())
@@ -150,8 +160,8 @@ impl Session<'_> {
         let complaint = error.to_string();
         if std::mem::take(&mut self.live) || self.complaint.as_ref() != Some(&complaint) {
             tracing::warn!(worker = self.name, %error, "connection lost; running work goes on");
-            set_link(self.shared, self.name, Link::Away { since: self.shared.clock.now().wall });
-            report::disconnected(self.shared, self.name, &complaint, true).await;
+            let since = lose(self.shared, self.name, None);
+            report::disconnected(self.shared, self.name, &complaint, since).await;
             self.complaint = Some(complaint);
         }
     }
@@ -161,9 +171,30 @@ fn set_link(shared: &Arc<Shared>, name: &str, link: Link) {
     shared.lanes.plan_all(shared.index.change_worker(name, |worker| worker.link = link));
 }
 
+/// The worker does not answer. A loss that is known goes on; a new one begins now, or when an earlier leader recorded it.
+/// Returns since when it is lost.
+fn lose(shared: &Arc<Shared>, name: &str, recorded: Option<Timestamp>) -> Timestamp {
+    if let Some(Link::Away { since, .. }) = shared.index.worker(name).map(|worker| worker.link) {
+        return since;
+    }
+    let now = shared.clock.now();
+    let since = recorded.unwrap_or(now.wall);
+    set_link(shared, name, Link::Away { since, noticed: now.monotonic });
+    since
+}
+
+/// A worker that refuses our credentials, or does not let us watch, is there: it is not lost, but of no use.
+fn ended_by(error: &CallError) -> Ended {
+    match error.refusal().map(|refusal| refusal.code) {
+        Some(401) => Ended::Unfit(format!("the credentials are refused: {error}")),
+        Some(403) => Ended::Unfit(format!("a permission is missing: {error}")),
+        _ => Ended::Away(error.to_string()),
+    }
+}
+
 /// The worker's identity, if it is fit to be one: not the manager, and no other worker's.
 async fn check_identity(shared: &Arc<Shared>, name: &str, client: &Client) -> Result<String, Ended> {
-    let identity = identity_of(client).await.map_err(|error| Ended::Away(error.to_string()))?;
+    let identity = identity_of(client).await.map_err(|error| ended_by(&error))?;
     if identity == shared.origin {
         return Err(Ended::Unfit("this is the management cluster itself; it cannot be its own worker".into()));
     }

@@ -12,6 +12,7 @@ pub(crate) fn job_status(namespace: &str, name: &str) -> String {
     format!("{}/status", job(namespace, name))
 }
 
+pub(crate) const POLICIES: &str = "/apis/jobferry.dev/v1alpha1/dispatchpolicies";
 pub(crate) const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
 
 pub(crate) fn worker_status(name: &str) -> String {

@@ -4,12 +4,7 @@ use jobferry_api as api;
 
 use super::Case;
 use crate::{
-    action::Action,
-    knowledge::Refusal,
-    project::fail,
-    record::Placement,
-    time::{CREATE_WINDOW, REFUSAL_PAUSE},
-    workload::Mirror,
+    action::Action, project::fail, record::Placement, refusal::Refusal, time::CREATE_WINDOW, workload::Mirror,
 };
 
 impl Case<'_> {
@@ -20,12 +15,13 @@ impl Case<'_> {
             return actions;
         }
         if !reachable {
-            return Vec::new();
+            return self.tell_missing_worker(at);
         }
         // Pods that carry the workload's UID prove that there was a mirror, even if nobody saw it.
         let evidence = self.known.memory.evidence == Some(at.epoch);
         let existed = at.mirror.is_some() || last_seen.is_some() || evidence;
         if let Some(refusal) = self.known.memory.refusals.get(&at.worker)
+            && refusal.epoch == at.epoch
             && !existed
             && let Some(actions) = self.take_refusal(at, refusal)
         {
@@ -78,7 +74,7 @@ impl Case<'_> {
                 vec![Action::ProveAbsent { worker: at.worker.clone(), epoch: at.epoch }]
             });
         }
-        let ask_again = refusal.at + REFUSAL_PAUSE;
+        let ask_again = refusal.over_at();
         (ask_again > self.around.now.monotonic).then(|| {
             let message = format!("worker {} refuses: {}", at.worker, refusal.why);
             let mut actions = self.tell(false, api::conditions::REASON_REFUSED, message);

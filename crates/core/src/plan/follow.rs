@@ -9,7 +9,7 @@ use crate::{
     project::project,
     record::Placement,
     time::STATUS_INTERVAL,
-    workload::Mirror,
+    workload::{Mirror, Told},
 };
 
 impl Case<'_> {
@@ -21,7 +21,10 @@ impl Case<'_> {
         let mut actions = self.copy_status(at, mirror);
         actions.extend(self.forward_edit(at, mirror));
         // One write at a time: two with the same resourceVersion would only conflict.
-        if actions.is_empty() && self.workload.placed.as_ref().is_some_and(|told| !told.holds) {
+        let outdated = |told: &Told| {
+            ![api::conditions::REASON_PLACED, api::conditions::REASON_EDIT_REFUSED].contains(&told.reason.as_str())
+        };
+        if actions.is_empty() && self.workload.placed.as_ref().is_some_and(outdated) {
             actions = self.tell(true, api::conditions::REASON_PLACED, format!("on worker {}", at.worker));
         }
         actions

@@ -9,9 +9,10 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::Case;
 use crate::{
     action::Action,
-    placement::{Chosen, Decision, NarrowingError, Verdict, choose},
+    placement::{Choice, Chosen, Decision, Unplaceable, Verdict, choose},
     record::Placement,
-    time::{REFUSAL_REMEMBERED, WAITING_INTERVAL},
+    refusal::Refusal,
+    time::WAITING_INTERVAL,
     workload::Told,
 };
 
@@ -23,6 +24,9 @@ impl Case<'_> {
 
     /// Records the placement on the worker that fits best, or tells why none does.
     pub(super) fn place_as(&self, placement: impl FnOnce(Chosen) -> Placement) -> Vec<Action> {
+        if let Some(why) = self.around.halted {
+            return self.tell(false, api::conditions::REASON_HALTED, why.to_owned());
+        }
         let (reason, message) = match self.choose() {
             Ok(Decision { chosen: Some(chosen), .. }) => return vec![Action::RecordPlacement(placement(chosen))],
             // A free slot is a matter of milliseconds: no news for anybody.
@@ -30,35 +34,37 @@ impl Case<'_> {
                 return Vec::new();
             }
             Ok(decision) => (api::conditions::REASON_NO_WORKER_FITS, decision.why_not()),
-            Err(error) => (api::conditions::REASON_INVALID_NARROWING, error.to_string()),
+            Err(error @ Unplaceable::Narrowing(_)) => (api::conditions::REASON_INVALID_NARROWING, error.to_string()),
+            Err(error @ Unplaceable::Policy(_)) => (api::conditions::REASON_NO_POLICY, error.to_string()),
         };
         let mut actions = self.tell(false, reason, message);
         // Nothing else wakes a workload when a worker that refused it may be asked again.
-        let refusals = self.known.memory.refusals.values().map(|refusal| refusal.at + REFUSAL_REMEMBERED);
+        let refusals = self.known.memory.refusals.values().map(Refusal::over_at);
         actions.extend(refusals.filter(|at| *at > self.around.now.monotonic).min().map(Action::WakeAt));
         actions
     }
 
-    /// The choice among the workers that have not refused this workload lately.
-    pub(super) fn choose(&self) -> Result<Decision, NarrowingError> {
-        let refused = |worker: &str| {
-            let refusal = self.known.memory.refusals.get(worker);
-            refusal.is_some_and(|refusal| self.around.now.since(refusal.at) < REFUSAL_REMEMBERED)
-        };
-        choose(self.workload, self.around.workers, refused)
+    pub(super) fn choose(&self) -> Result<Decision, Unplaceable> {
+        choose(Choice {
+            workload: self.workload,
+            workers: self.around.workers,
+            policies: self.around.policies,
+            refusals: &self.known.memory.refusals,
+            now: self.around.now.monotonic,
+        })
     }
 
-    /// Tells people, if it is news and the last news are a minute old.
+    /// Tells people, if it is news. That it waits for another reason than before is news once a minute at most.
     pub(super) fn tell(&self, holds: bool, reason: &str, message: String) -> Vec<Action> {
         let now = self.around.now;
         let at = Some(Time(conditions::whole_seconds(now.wall)));
         let told = Told { holds, reason: reason.into(), message, at };
-        // Where it goes is news at once; that it waits for another reason than before is not.
-        let Some(before) = self.workload.placed.as_ref().filter(|before| before.holds == holds) else {
-            return vec![Action::Tell(told)];
-        };
-        if (&before.reason, &before.message) == (&told.reason, &told.message) {
+        let Some(before) = &self.workload.placed else { return vec![Action::Tell(told)] };
+        if (before.holds, &before.reason, &before.message) == (holds, &told.reason, &told.message) {
             return Vec::new();
+        }
+        if holds || before.holds {
+            return vec![Action::Tell(told)];
         }
         let age = before
             .at

@@ -9,6 +9,7 @@ use jobferry_core::{
     mirror::mirror_of,
     patch,
     plan::plan,
+    policy::Policies,
     record::Placement,
     time::Now,
     workload::{Mirror, Workload},
@@ -80,6 +81,8 @@ fn planned(workload: &Value) -> Vec<Action> {
         &known,
         Surroundings {
             workers: &BTreeMap::new(),
+            policies: &Policies::default(),
+            halted: None,
             rules: Rules::newest(),
             leading_since: std::time::Duration::ZERO,
             now,

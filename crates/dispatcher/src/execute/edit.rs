@@ -7,7 +7,7 @@ use jobferry_kubeio::{self as kubeio, Patch};
 use kube::Client;
 use serde_json::Value;
 
-use super::{Unfinished, decode, final_refusal, log, mirror::learn, name_of, read_raw};
+use super::{Unfinished, decode, ground_of, log, mirror::learn, name_of, read_raw};
 use crate::{Shared, paths};
 
 /// Sends the last edit. Both objects are read whole: the index keeps only fingerprints.
@@ -39,10 +39,10 @@ pub(super) async fn forward(
             learn(shared, worker, &answer)
         }
         Err(error) if error.is_conflict() || error.is_not_found() => Err(Unfinished),
-        Err(error) => match final_refusal(&error) {
-            Some(refusal) => {
-                tracing::warn!(job = name_of(workload), worker, why = refusal.message, "the worker refuses an edit");
-                shared.index.remember(uid, |memory| memory.edit_refused = Some((digest, refusal.message.clone())));
+        Err(error) => match ground_of(&error) {
+            Some((_, why)) => {
+                tracing::warn!(job = name_of(workload), worker, why, "the worker refuses an edit");
+                shared.index.remember(uid, |memory| memory.edit_refused = Some((digest, why)));
                 Ok(())
             }
             None => Err(log("forward an edit", uid, &error)),

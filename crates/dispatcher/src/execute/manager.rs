@@ -29,13 +29,8 @@ pub(super) async fn record_placement(
     tracing::info!(job = name_of(workload), worker, epoch, moving = placement.moving, "placed");
     let acknowledged = Some((epoch, shared.clock.now().monotonic));
     shared.index.remember(uid, |memory| {
-        let renewed = memory.acknowledged.is_some_and(|(before, _)| before == epoch);
         memory.acknowledged = acknowledged;
         memory.absent = None;
-        // A new placement asks the worker anew; the same one recorded again is still the one that it refused.
-        if !renewed && !placement.moving {
-            memory.refusals.remove(worker);
-        }
     });
     if !placement.moving && placement.mirror.is_none() {
         shared.index.keep_fresh(uid, answer.clone());

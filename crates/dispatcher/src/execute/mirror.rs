@@ -6,9 +6,9 @@ use jobferry_api::labels;
 use jobferry_core::{
     action::{MirrorRef, Pods},
     claim::{self, Whose},
-    knowledge::Refusal,
     mirror::mirror_of,
     record::{Placement, Record},
+    refusal::{Ground, Refusal},
     time::{CREATE_WINDOW, WRITE_DEADLINE},
     workload::{Mirror, Workload},
 };
@@ -17,7 +17,7 @@ use kube::Client;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
-use super::{Unfinished, decode, final_refusal, log, name_of, read_raw};
+use super::{Unfinished, decode, ground_of, log, name_of, read_raw};
 use crate::{Shared, link, paths};
 
 pub(super) async fn create(
@@ -53,8 +53,8 @@ pub(super) async fn create(
         // Ours of an earlier attempt, or somebody else's: a fresh read tells.
         Err(error) if error.is_already_exists() => prove_absent(shared, client, workload).await,
         Err(error) => {
-            if let Some(refusal) = final_refusal(&error) {
-                refuse(shared, uid, &placement.worker, refusal.message.clone());
+            if let Some((ground, why)) = ground_of(&error) {
+                refuse(shared, uid, placement, ground, why);
                 return Ok(());
             }
             shared.index.remember(uid, |memory| memory.in_doubt = Some(now.monotonic));
@@ -86,7 +86,7 @@ async fn accept(
     };
     // Only when it is gone may the worker count as one that has nothing of this workload.
     delete(shared, client, uid, worker, &MirrorRef::from(&mirror), Pods::First).await?;
-    refuse(shared, uid, worker, why);
+    refuse(shared, uid, placement, Ground::Altered, why);
     Ok(())
 }
 
@@ -141,7 +141,7 @@ async fn judge(
         Whose::Foreign => {
             let message = format!("a Job named {} exists there and is not ours", name_of(workload));
             shared.index.remember(&workload.uid, |memory| memory.absent = Some(at.epoch));
-            refuse(shared, &workload.uid, &at.worker, message);
+            refuse(shared, &workload.uid, at, Ground::NameTaken, message);
             Ok(())
         }
     }
@@ -169,10 +169,14 @@ async fn has_pods(client: &Client, uid: &str, namespace: &str) -> Result<bool, U
     }
 }
 
-fn refuse(shared: &Arc<Shared>, uid: &str, worker: &str, why: String) {
-    tracing::warn!(uid, worker, why, "the worker refuses the mirror");
-    let refusal = Refusal { why, at: shared.clock.now().monotonic };
-    shared.index.remember(uid, |memory| drop(memory.refusals.insert(worker.to_owned(), refusal)));
+fn refuse(shared: &Arc<Shared>, uid: &str, placement: &Placement, ground: Ground, why: String) {
+    let (worker, epoch) = (&placement.worker, placement.epoch);
+    tracing::warn!(uid, worker, ?ground, why, "the worker refuses the mirror");
+    let at = shared.clock.now().monotonic;
+    shared.index.remember(uid, |memory| {
+        let times = memory.refusals.get(worker).map_or(0, |before| before.times) + 1;
+        memory.refusals.insert(worker.clone(), Refusal { epoch, ground, why, at, times });
+    });
 }
 
 pub(super) async fn delete(

@@ -1,7 +1,11 @@
 //! What the index makes of events, answers, and their order.
 
 use super::*;
-use jobferry_core::time::Now;
+use jobferry_core::placement::CREATE_SLOTS;
+use jobferry_core::{
+    refusal::{Ground, Refusal},
+    time::Now,
+};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
 
@@ -32,6 +36,8 @@ fn mirror(uid: &str, own_uid: &str, version: u32) -> Mirror {
 fn index(workers: &[&str]) -> Index {
     let index = Index::default();
     index.reset_workloads(Vec::new());
+    index.reset_policies(BTreeMap::new());
+    index.reset_namespaces(BTreeMap::new());
     for name in workers {
         go_live(&index, name);
     }
@@ -77,12 +83,15 @@ fn a_deleted_workload_is_not_brought_back_by_a_late_answer() {
 }
 
 #[test]
-fn no_mirror_is_judged_before_the_managers_list_was_seen() {
+fn nothing_is_planned_before_all_of_the_managers_lists_were_seen() {
     let index = Index::default();
     go_live(&index, "eu-1");
     index.apply_mirror("eu-1", mirror("u1", "m1", 1));
+    index.reset_policies(BTreeMap::new());
     assert!(plan_of(&index, "u1").actions.is_empty(), "its owner may be on the list that has not come yet");
     assert_eq!(index.reset_workloads(Vec::new()), ["u1"]);
+    assert!(plan_of(&index, "u1").actions.is_empty(), "its namespace may name a policy");
+    assert_eq!(index.reset_namespaces(BTreeMap::new()), ["u1"]);
     assert!(matches!(plan_of(&index, "u1").actions[..], [Action::ProveGone { .. }]));
 }
 
@@ -90,7 +99,7 @@ fn no_mirror_is_judged_before_the_managers_list_was_seen() {
 fn what_is_placed_on_a_worker_is_planned_again_when_it_comes_back() {
     let index = index(&["eu-1"]);
     index.apply_workload(placed("u1", 5, "eu-1"));
-    index.change_worker("eu-1", |worker| worker.link = Link::Away { since: NOW.wall });
+    index.change_worker("eu-1", |worker| worker.link = Link::Away { since: NOW.wall, noticed: NOW.monotonic });
     assert!(plan_of(&index, "u1").actions.is_empty());
     assert_eq!(go_live(&index, "eu-1"), ["u1"]);
 }
@@ -116,7 +125,8 @@ fn a_refused_create_gives_its_slot_back() {
     let index = index(&["eu-1"]);
     index.apply_workload(placed("u1", 1, "eu-1"));
     assert_eq!(index.worker("eu-1").unwrap().unacknowledged, 1);
-    let refusal = jobferry_core::knowledge::Refusal { why: "quota".into(), at: NOW.monotonic };
+    let (ground, why) = (Ground::Quota, "quota".into());
+    let refusal = Refusal { epoch: 1, ground, why, at: NOW.monotonic, times: 1 };
     index.remember("u1", |memory| drop(memory.refusals.insert("eu-1".into(), refusal)));
     let view = index.worker("eu-1").unwrap();
     assert_eq!((view.unacknowledged, view.unfinished), (0, 1));
@@ -126,7 +136,7 @@ fn a_refused_create_gives_its_slot_back() {
 fn an_identity_belongs_to_one_worker_even_while_it_is_away() {
     let index = index(&["eu-1", "eu-2"]);
     assert_eq!(index.claim_identity("eu-1", "id"), Ok(()));
-    index.change_worker("eu-1", |worker| worker.link = Link::Away { since: NOW.wall });
+    index.change_worker("eu-1", |worker| worker.link = Link::Away { since: NOW.wall, noticed: NOW.monotonic });
     assert_eq!(index.claim_identity("eu-2", "id"), Err("eu-1".into()));
     index.remove_worker("eu-1");
     assert_eq!(index.claim_identity("eu-2", "id"), Ok(()));

@@ -1,0 +1,92 @@
+//! A worker that does not answer, and when its workloads are given up.
+
+use std::time::Duration;
+
+use job_api::conditions::{message, reason};
+use jobferry_api::conditions;
+use k8s_openapi::jiff::Timestamp;
+
+use super::Case;
+use crate::{
+    action::Action,
+    placement::{Link, WorkerView},
+    project::fail,
+    record::Placement,
+    time::LOSS_NOTICED,
+};
+
+/// From this many workers on, the loss of more than half of them is taken for a fault on our side.
+const BRAKED_FLEET: usize = 3;
+
+/// Since when the worker of a placement is out of reach.
+struct Loss {
+    /// As recorded, whoever led at that time.
+    since: Timestamp,
+    /// As this process noticed (monotonic).
+    noticed: Duration,
+}
+
+impl Case<'_> {
+    /// Gives the workload up when its worker is lost for longer than its policy or its deadline allows.
+    pub(super) fn mind_loss(&self, at: &Placement) -> Vec<Action> {
+        let Some(loss) = self.loss(at) else { return Vec::new() };
+        let now = self.around.now;
+        let given_up = (conditions::REASON_WORKER_LOST, format!("worker {} has not answered for too long", at.worker));
+        let late = (reason::DEADLINE_EXCEEDED, message::DEADLINE_EXCEEDED.to_owned());
+        let ends = [(self.gives_up_at(&loss), given_up), (self.deadline(), late)];
+        let first = ends.into_iter().filter_map(|(due, end)| Some((due?, end))).min();
+        let Some((due, (reason, message))) = first else { return Vec::new() };
+        let left = Duration::try_from(due.duration_since(now.wall)).unwrap_or_default();
+        let act_at = (loss.noticed + LOSS_NOTICED).max(now.monotonic + left);
+        if act_at > now.monotonic {
+            return vec![Action::WakeAt(act_at)];
+        }
+        // The worker that comes back and releases the brake has this workload looked at again.
+        if most_look_lost(self.around.workers.values()) {
+            return Vec::new();
+        }
+        let failed = fail(&self.workload.status, reason, &message, now.wall);
+        failed.map(|status| Action::WriteStatus { status: Box::new(status), placement: None }).into_iter().collect()
+    }
+
+    /// Tells people that the worker of this placement is not registered any more.
+    pub(super) fn tell_missing_worker(&self, at: &Placement) -> Vec<Action> {
+        if self.around.workers.contains_key(&at.worker) {
+            return Vec::new();
+        }
+        let message = format!("on worker {}, which is not registered any more; it is waited for", at.worker);
+        self.tell(true, conditions::REASON_WORKER_MISSING, message)
+    }
+
+    fn loss(&self, at: &Placement) -> Option<Loss> {
+        let now = self.around.now;
+        if let Some(Link::Away { since, noticed }) = self.around.workers.get(&at.worker).map(|worker| &worker.link) {
+            return Some(Loss { since: *since, noticed: *noticed });
+        }
+        // Nobody wrote down when a worker was removed or replaced: the clock starts when this process missed it.
+        let noticed = self.known.memory.worker_missing?;
+        let since = now.wall.checked_sub(now.since(noticed)).unwrap_or(now.wall);
+        Some(Loss { since, noticed })
+    }
+
+    fn gives_up_at(&self, loss: &Loss) -> Option<Timestamp> {
+        let policy = self.around.policies.of(self.workload).ok()?;
+        loss.since.checked_add(policy.fail_after?).ok()
+    }
+
+    /// When the Job's own deadline passes. The worker's controller ends it then, even if nobody can see that.
+    fn deadline(&self) -> Option<Timestamp> {
+        let start = self.workload.status.start_time.as_ref()?.0;
+        let seconds = u64::try_from(self.workload.active_deadline?).ok()?;
+        start.checked_add(Duration::from_secs(seconds)).ok()
+    }
+}
+
+fn most_look_lost<'a>(workers: impl Iterator<Item = &'a WorkerView>) -> bool {
+    let (mut all, mut away) = (0, 0);
+    for worker in workers {
+        all += 1;
+        away += usize::from(matches!(worker.link, Link::Away { .. }));
+    }
+    all >= BRAKED_FLEET && away * 2 > all
+}

@@ -1,0 +1,74 @@
+//! What becomes of the mirrors of workloads that have ended or are gone.
+
+use std::time::Duration;
+
+use job_api::conditions::{self, COMPLETE, FAILED};
+
+use super::{Case, delete};
+use crate::{
+    action::{Action, Alarm},
+    knowledge::{Knowledge, Surroundings},
+    time::QUARANTINE,
+};
+
+/// The workload is not on the manager any more. A list or a watch event does not prove that; a fresh read does, if the
+/// manager is not older than the mirror.
+pub(super) fn retire(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
+    let Some((_, mirror)) = known.present().find(|(_, mirror)| !mirror.deleting) else { return Vec::new() };
+    match known.memory.gone {
+        None => vec![Action::ProveGone { namespace: mirror.namespace.clone(), name: mirror.name.clone() }],
+        Some(version) if mirror.manager_version.is_none_or(|stamp| version < stamp) => {
+            vec![Action::Alarm(Alarm::ManagerRestored(format!("{}/{}", mirror.namespace, mirror.name)))]
+        }
+        Some(_) => let_go(known, around),
+    }
+}
+
+/// Deletes the mirrors of a workload that is gone or going. A finished one stays for as long as a create of an earlier
+/// leader, or one of ours without an answer, may still land: its name is what keeps that from running again.
+pub(super) fn let_go(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
+    let quiet = quiet_from(known, around);
+    let going = known.present().filter(|(_, mirror)| !mirror.deleting);
+    going
+        .map(|(worker, mirror)| {
+            if mirror.is_finished() && around.now.monotonic < quiet {
+                return Action::WakeAt(quiet);
+            }
+            delete((worker, mirror))
+        })
+        .collect()
+}
+
+/// From when (monotonic) on no create of an earlier leader, and none of ours without an answer, can land any more.
+fn quiet_from(known: &Knowledge, around: Surroundings<'_>) -> Duration {
+    known.memory.in_doubt.unwrap_or_default().max(around.leading_since) + QUARANTINE
+}
+
+impl Case<'_> {
+    /// The mirrors of a finished workload. A live one is the late create that the finished mirror's name was kept to
+    /// prevent; finished ones stay for as long as the policy says.
+    pub(super) fn retain(&self) -> Vec<Action> {
+        let kept_until = self.kept_until();
+        let present = self.known.present().filter(|(_, mirror)| !mirror.deleting);
+        present
+            .filter_map(|(worker, mirror)| match kept_until {
+                _ if !mirror.is_finished() => Some(delete((worker, mirror))),
+                Some(until) if until > self.around.now.monotonic => Some(Action::WakeAt(until)),
+                Some(_) => Some(delete((worker, mirror))),
+                None => None,
+            })
+            .collect()
+    }
+
+    /// Until when (monotonic) the finished mirror of a finished workload stays. `None`: as long as the workload.
+    fn kept_until(&self) -> Option<Duration> {
+        let now = self.around.now;
+        let keep = self.around.policies.of(self.workload).ok()?.keep_finished?;
+        let list = self.workload.status.conditions.as_deref()?;
+        let mut end = [COMPLETE, FAILED].into_iter().filter(|type_| conditions::is_true(list, type_));
+        let ended = end.find_map(|type_| conditions::find(list, type_)?.last_transition_time.as_ref())?;
+        let left = ended.0.checked_add(keep).ok()?.duration_since(now.wall);
+        let left = Duration::try_from(left).unwrap_or_default();
+        Some((now.monotonic + left).max(quiet_from(self.known, self.around)))
+    }
+}

@@ -1,0 +1,162 @@
+//! What policies change in a plan: where workloads may go, when a lost worker's are given up, how long mirrors stay.
+
+use super::*;
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// Away since so long by the record, and since so long as this process itself noticed.
+fn away(recorded: Duration, noticed: Duration) -> Link {
+    let since = NOW.wall.checked_sub(recorded).unwrap();
+    Link::Away { since, noticed: NOW.monotonic.checked_sub(noticed).unwrap() }
+}
+
+fn placed_on(plan: &[Action]) -> &str {
+    let [Action::RecordPlacement(placement)] = plan else { panic!("{plan:?}") };
+    &placement.worker
+}
+
+fn told(plan: &[Action]) -> (&str, &str) {
+    let [Action::Tell(told)] = plan else { panic!("{plan:?}") };
+    (&told.reason, &told.message)
+}
+
+/// Why the plan fails the workload.
+fn failed(plan: &[Action]) -> &str {
+    let [Action::WriteStatus { status, .. }] = plan else { panic!("{plan:?}") };
+    let condition = conditions::find(status.conditions.as_deref().unwrap(), "Failed").unwrap();
+    condition.reason.as_deref().unwrap()
+}
+
+#[test]
+fn a_policy_narrows_and_prefers() {
+    let two_regions = || world().labelled("eu-1", "region", "eu").labelled("eu-2", "region", "us");
+    for (region, chosen) in [("eu", "eu-1"), ("us", "eu-2")] {
+        let only = two_regions().policy(json!({"workers": {"matchLabels": {"region": region}}}));
+        assert_eq!(placed_on(&only.plan()), chosen);
+        let mut preferred =
+            two_regions().policy(json!({"prefer": [{"workers": {"matchLabels": {"region": region}}, "weight": 1}]}));
+        preferred.workers.get_mut(chosen).unwrap().unfinished = 100;
+        assert_eq!(placed_on(&preferred.plan()), chosen, "a preference counts before load");
+    }
+    let nowhere = two_regions().policy(json!({"workers": {"matchLabels": {"region": "asia"}}}));
+    assert_eq!(told(&nowhere.plan()), ("NoWorkerFits", "of 2 workers none fits: 2 not in its policy"));
+}
+
+#[test]
+fn a_workload_without_a_usable_policy_waits_and_says_which() {
+    let named = world().job("/metadata/labels", json!({"jobferry.dev/policy": "gpu"}));
+    assert_eq!(told(&named.plan()), ("NoPolicy", "DispatchPolicy gpu does not exist"));
+}
+
+#[test]
+fn nothing_is_placed_while_dispatching_is_halted() {
+    let halted = World { halted: Some("somebody acts on delegated Jobs"), ..world() };
+    assert_eq!(told(&halted.plan()), ("Halted", "somebody acts on delegated Jobs"));
+}
+
+#[test]
+fn a_workload_that_the_built_in_controller_acts_on_is_not_dispatched() {
+    let acted_on = json!([{"manager": "kube-controller-manager", "subresource": "status", "fieldsV1": {}}]);
+    let plan = world().job("/metadata/managedFields", acted_on).plan();
+    assert_eq!(plan, [Action::Alarm(Alarm::ActedOn)]);
+    let users_tool = json!([{"manager": "kube-controller-manager"}, {"manager": "jobferry", "subresource": "status"}]);
+    placed_on(&world().job("/metadata/managedFields", users_tool).plan());
+}
+
+#[test]
+fn a_worker_that_would_drop_a_field_of_the_spec_is_not_chosen() {
+    let mut old = world().job("/spec/successPolicy", json!({"rules": []}));
+    old.workers.get_mut("eu-1").unwrap().minor = Some(30);
+    old.workers.get_mut("eu-2").unwrap().minor = Some(31);
+    assert_eq!(placed_on(&old.plan()), "eu-2");
+}
+
+#[test]
+fn a_lost_worker_fails_its_workloads_only_if_the_policy_says_so() {
+    let lost =
+        || world().placed(&placement()).mirror_on("eu-1", mirror(&json!({}))).link("eu-1", away(20 * MINUTE, MINUTE));
+    assert_eq!(lost().plan(), [], "by default it is waited for");
+    assert_eq!(lost().policy(json!({"onWorkerLost": {"action": "Wait"}})).plan(), []);
+    let fails = json!({"onWorkerLost": {"action": "Fail", "after": "15m"}});
+    assert_eq!(failed(&lost().policy(fails).plan()), "WorkerLost");
+}
+
+#[test]
+fn the_loss_clock_needs_both_the_recorded_time_and_a_minute_of_our_own() {
+    let plan = |recorded, noticed| {
+        let lost = world().placed(&placement()).link("eu-1", away(recorded, noticed));
+        lost.policy(json!({"onWorkerLost": {"action": "Fail", "after": "15m"}})).plan()
+    };
+    let wake = |after| [Action::WakeAt(NOW.monotonic + after)];
+    assert_eq!(plan(60 * MINUTE, Duration::ZERO), wake(MINUTE), "a restart of ours must not fire an old clock");
+    assert_eq!(plan(5 * MINUTE, 5 * MINUTE), wake(10 * MINUTE));
+    assert_eq!(failed(&plan(15 * MINUTE, MINUTE)), "WorkerLost");
+}
+
+#[test]
+fn when_most_workers_look_lost_the_fault_is_taken_to_be_ours() {
+    let lost = |others: [Link; 2]| {
+        let mut lost = world().placed(&placement()).link("eu-1", away(60 * MINUTE, 2 * MINUTE));
+        for (name, link) in ["us-1", "us-2"].into_iter().zip(others) {
+            lost.workers.insert(name.into(), WorkerView { link, ..WorkerView::default() });
+        }
+        lost.policy(json!({"onWorkerLost": {"action": "Fail", "after": "15m"}})).plan()
+    };
+    let live = || Link::Live { identity: "id-3".into() };
+    let gone = || away(60 * MINUTE, 2 * MINUTE);
+    assert_eq!(lost([gone(), gone()]), []);
+    assert_eq!(failed(&lost([live(), gone()])), "WorkerLost", "half of four is not more than half");
+    assert_eq!(failed(&lost([live(), live()])), "WorkerLost");
+}
+
+#[test]
+fn refused_credentials_are_not_a_loss() {
+    let unfit = world().placed(&placement()).link("eu-1", Link::Unfit { why: "401".into() });
+    assert_eq!(unfit.policy(json!({"onWorkerLost": {"action": "Fail", "after": "1s"}})).plan(), []);
+}
+
+#[test]
+fn a_worker_that_was_removed_or_replaced_counts_as_lost_from_when_it_was_missed() {
+    let fails = || json!({"onWorkerLost": {"action": "Fail", "after": "15m"}});
+    let missed = |ago: Duration| Memory { worker_missing: NOW.monotonic.checked_sub(ago), ..Memory::default() };
+    let replaced = || world().placed(&placement()).link("eu-1", Link::Live { identity: "id-9".into() }).policy(fails());
+    assert_eq!(replaced().remembering(missed(MINUTE)).plan(), [Action::WakeAt(NOW.monotonic + 14 * MINUTE)]);
+    assert_eq!(failed(&replaced().remembering(missed(15 * MINUTE)).plan()), "WorkerLost");
+    let mut removed = world().placed(&placement());
+    removed.workers.remove("eu-1");
+    assert_eq!(told(&removed.plan()).0, "WorkerMissing");
+}
+
+#[test]
+fn a_lost_worker_past_the_jobs_own_deadline_means_that_it_was_exceeded() {
+    let start = NOW.wall.checked_sub(10 * MINUTE).unwrap().to_string();
+    let lost = |deadline: u64| {
+        let lost = world().placed(&placement()).link("eu-1", away(2 * MINUTE, 2 * MINUTE));
+        lost.job("/status/startTime", json!(start)).job("/spec/activeDeadlineSeconds", json!(deadline)).plan()
+    };
+    assert_eq!(lost(660), [Action::WakeAt(NOW.monotonic + MINUTE)]);
+    assert_eq!(failed(&lost(600)), "DeadlineExceeded");
+}
+
+#[test]
+fn once_a_direction_was_copied_the_loss_ends_the_job_in_it() {
+    let lost = world().placed(&placement()).link("eu-1", away(60 * MINUTE, 2 * MINUTE));
+    let met = json!({"type": "SuccessCriteriaMet", "status": "True", "reason": "CompletionsReached"});
+    let plan = lost.condition(met).policy(json!({"onWorkerLost": {"action": "Fail", "after": "15m"}})).plan();
+    let [Action::WriteStatus { status, .. }] = plan.as_slice() else { panic!("{plan:?}") };
+    assert!(conditions::is_true(status.conditions.as_deref().unwrap(), "Complete"));
+}
+
+#[test]
+fn a_finished_mirror_stays_for_as_long_as_the_policy_keeps_it() {
+    let finished = |ago: Duration, memory: Memory| {
+        let ended = NOW.wall.checked_sub(ago).unwrap().to_string();
+        let world = world().placed(&placement()).mirror_on("eu-1", complete()).remembering(memory);
+        let world = world.condition(json!({"type": "Complete", "status": "True", "lastTransitionTime": ended}));
+        world.policy(json!({"keepFinished": "1h"})).plan()
+    };
+    assert_eq!(finished(59 * MINUTE, Memory::default()), [Action::WakeAt(NOW.monotonic + MINUTE)]);
+    assert_eq!(finished(60 * MINUTE, Memory::default()), [delete_on("eu-1")]);
+    let in_doubt = Memory { in_doubt: Some(NOW.monotonic), ..Memory::default() };
+    assert_eq!(finished(60 * MINUTE, in_doubt), [Action::WakeAt(NOW.monotonic + QUARANTINE)]);
+}

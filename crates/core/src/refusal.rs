@@ -1,0 +1,120 @@
+//! What a worker said when it refused a mirror, and how soon it is worth asking again.
+
+use std::time::Duration;
+
+/// A refusal, as this process remembers it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    /// The placement that was refused.
+    pub epoch: u32,
+    /// What kind of refusal it was.
+    pub ground: Ground,
+    /// The worker's words.
+    pub why: String,
+    /// When (monotonic).
+    pub at: Duration,
+    /// How often this worker has refused this workload.
+    pub times: u32,
+}
+
+/// Why a worker refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Ground {
+    /// The namespace does not exist, or is being deleted.
+    Namespace,
+    /// A quota is used up.
+    Quota,
+    /// A Job of somebody else has the name.
+    NameTaken,
+    /// Our credentials do not allow it.
+    Forbidden,
+    /// A policy or webhook denied it.
+    Denied,
+    /// The server does not accept the object: it is older, or younger, than what the user wrote for.
+    Invalid,
+    /// It was stored as something else than what was sent.
+    Altered,
+}
+
+/// The longest pause. Permissions, quotas and versions are changed by people, who will not wait longer.
+const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+
+impl Ground {
+    /// Reads a refused create. `None`: this says nothing about the object. The server is overloaded or in trouble, or
+    /// does not take our credentials.
+    pub fn of(code: u16, reason: &str, message: &str) -> Option<Self> {
+        let says = |words: &str| message.contains(words);
+        Some(match code {
+            401 | 408 | 429 | 500.. => return None,
+            _ if says("admission webhook") || says("ValidatingAdmissionPolicy") => Self::Denied,
+            403 if says("exceeded quota") => Self::Quota,
+            403 if says("being terminated") => Self::Namespace,
+            403 if says("cannot create resource") => Self::Forbidden,
+            404 if reason == "NotFound" && says("namespaces") => Self::Namespace,
+            404 => Self::Forbidden,
+            400 | 415 | 422 => Self::Invalid,
+            _ => Self::Denied,
+        })
+    }
+
+    /// The pause after the first refusal: short where others clear the way, long where only a person can.
+    const fn first_pause(self) -> Duration {
+        Duration::from_secs(match self {
+            Self::Namespace | Self::Quota | Self::NameTaken => 15,
+            Self::Forbidden | Self::Denied => 60,
+            Self::Invalid | Self::Altered => 600,
+        })
+    }
+}
+
+impl Refusal {
+    /// When (monotonic) the worker may be asked again. Each further refusal doubles the pause.
+    pub fn over_at(&self) -> Duration {
+        let doubled = 2_u32.saturating_pow(self.times.saturating_sub(1));
+        self.at + self.ground.first_pause().saturating_mul(doubled).min(LONGEST_PAUSE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_servers_words_tell_why_it_refuses() {
+        for (code, reason, message, expected) in [
+            (404, "NotFound", r#"namespaces "ml" not found"#, Some(Ground::Namespace)),
+            (404, "NotFound", "the server could not find the requested resource", Some(Ground::Forbidden)),
+            (403, "Forbidden", r#"jobs.batch "a" is forbidden: exceeded quota: q"#, Some(Ground::Quota)),
+            (
+                403,
+                "Forbidden",
+                "unable to create new content in namespace x because it is being terminated",
+                Some(Ground::Namespace),
+            ),
+            (403, "Forbidden", r#"User "x" cannot create resource "jobs""#, Some(Ground::Forbidden)),
+            (403, "Forbidden", r#"admission webhook "w" denied the request: no"#, Some(Ground::Denied)),
+            (400, "BadRequest", "strict decoding error: unknown field", Some(Ground::Invalid)),
+            (422, "Invalid", "spec.completions: must be", Some(Ground::Invalid)),
+            (401, "Unauthorized", "Unauthorized", None),
+            (429, "TooManyRequests", "later", None),
+            (500, "InternalError", r#"failed calling webhook "w""#, None),
+            (504, "Timeout", "request did not complete", None),
+        ] {
+            assert_eq!(Ground::of(code, reason, message), expected, "{code} {message}");
+        }
+    }
+
+    #[test]
+    fn each_further_refusal_doubles_the_pause_up_to_ten_minutes() {
+        let pauses = |ground| {
+            [1, 2, 3, 7, 40].map(|times| {
+                let at = Duration::from_secs(100);
+                let refusal = Refusal { epoch: 1, ground, why: String::new(), at, times };
+                refusal.over_at().as_secs() - 100
+            })
+        };
+        assert_eq!(pauses(Ground::Quota), [15, 30, 60, 600, 600]);
+        assert_eq!(pauses(Ground::Denied), [60, 120, 240, 600, 600]);
+        assert_eq!(pauses(Ground::Invalid), [600; 5]);
+    }
+}
