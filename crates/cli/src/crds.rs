@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
+use crate::manifests;
+
 /// Prints them.
 pub(crate) fn run() -> anyhow::Result<ExitCode> {
-    for definition in jobferry_api::custom_resource_definitions() {
-        println!("---\n{}", serde_saphyr::to_string(&definition)?.trim_end());
-    }
+    print!("{}", manifests::custom_resource_definitions()?);
     Ok(ExitCode::SUCCESS)
 }

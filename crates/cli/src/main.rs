@@ -11,7 +11,9 @@ mod fleet;
 mod install;
 mod job_controller;
 mod lint;
+mod manifests;
 mod server_version;
+mod table;
 mod target;
 mod up;
 mod worker;
@@ -38,7 +40,9 @@ enum Command {
     Dispatcher(dispatcher::Args),
     /// Run Jobs of a cluster by our own Job controller
     JobController(job_controller::Args),
-    /// Add worker clusters to a management cluster
+    /// Prepare a cluster: CRDs, namespace, a ServiceAccount with narrow rights
+    Install(install::Args),
+    /// Add, list, close and remove worker clusters
     #[command(subcommand)]
     Worker(worker::Command),
     /// Check manifests of Jobs and CronJobs as an API server would, and for what does not travel
@@ -61,6 +65,7 @@ fn main() -> ExitCode {
         Command::Up(args) => in_runtime(up::run(args)),
         Command::Dispatcher(args) => in_runtime(dispatcher::run(args)),
         Command::JobController(args) => in_runtime(job_controller::run(args)),
+        Command::Install(args) => in_runtime(install::run(args)),
         Command::Worker(command) => in_runtime(worker::run(command)),
         Command::Lint(args) => Ok(lint::run(&args)),
         Command::Conformance(command) => Ok(conformance::run(&command)),

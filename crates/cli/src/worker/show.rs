@@ -1,0 +1,230 @@
+//! `jobferry worker list` and `describe`.
+
+use std::fmt::Write as _;
+
+use anyhow::Context as _;
+use jobferry_api::{
+    Worker,
+    conditions::{ACCEPTED, CONNECTED},
+};
+use jobferry_kubeio as kubeio;
+use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::WORKERS;
+use crate::{
+    dispatcher::wall_clock,
+    install::DEADLINE,
+    table::{Table, age},
+    target::Target,
+};
+
+/// Flags of `jobferry worker list`.
+#[derive(clap::Args)]
+pub(crate) struct ListArgs {
+    #[command(flatten)]
+    target: Target,
+    /// How to print them
+    #[arg(short, long, value_enum, default_value_t = Output::Table)]
+    output: Output,
+}
+
+/// Flags of `jobferry worker describe`.
+#[derive(clap::Args)]
+pub(crate) struct DescribeArgs {
+    #[command(flatten)]
+    target: Target,
+    /// Name of the worker
+    name: String,
+}
+
+#[derive(Clone, Copy, clap::ValueEnum)]
+enum Output {
+    /// Columns, for people
+    Table,
+    /// The Worker objects, for programs
+    Json,
+    /// Names, for other commands
+    Name,
+}
+
+/// Prints all workers.
+pub(super) async fn list(args: ListArgs) -> anyhow::Result<()> {
+    #[derive(Deserialize)]
+    struct List {
+        items: Vec<Worker>,
+    }
+    let manager = args.target.client().await?;
+    let list: List = kubeio::get(&manager, WORKERS, DEADLINE).await.context("cannot list Workers")?;
+    match args.output {
+        Output::Json => {
+            let list = json!({"apiVersion": "v1", "kind": "List", "items": list.items});
+            println!("{}", serde_json::to_string_pretty(&list)?);
+        }
+        Output::Name => list.items.iter().for_each(|worker| println!("worker/{}", name_of(worker))),
+        Output::Table if list.items.is_empty() => eprintln!("no workers; add one with `jobferry worker join`"),
+        Output::Table => print!("{}", table(&list.items, wall_clock())),
+    }
+    Ok(())
+}
+
+fn table(workers: &[Worker], now: Timestamp) -> Table {
+    let mut table = Table::new(["NAME", "STATUS", "VERSION", "UNFINISHED", "AGE"]);
+    for worker in workers {
+        let status = worker.status.clone().unwrap_or_default();
+        table.row([
+            name_of(worker).to_owned(),
+            health(worker, now).words(worker.spec.cordoned),
+            status.version.unwrap_or_else(|| "-".into()),
+            status.unfinished.map_or_else(|| "-".into(), |count| count.to_string()),
+            worker.metadata.creation_timestamp.as_ref().map_or_else(|| "-".into(), |Time(at)| age(*at, now)),
+        ]);
+    }
+    table
+}
+
+/// How a worker is, from its status.
+#[derive(Debug, PartialEq, Eq)]
+enum Health {
+    /// The dispatcher has not looked at it yet.
+    Unknown,
+    Connected,
+    /// It does not answer; for how long.
+    Lost(Option<String>),
+    /// Its credentials or identity are not accepted.
+    Refused,
+}
+
+impl Health {
+    fn words(&self, cordoned: bool) -> String {
+        let mut words = match self {
+            Self::Unknown => "Unknown".to_owned(),
+            Self::Connected => "Connected".to_owned(),
+            Self::Lost(None) => "Lost".to_owned(),
+            Self::Lost(Some(since)) => format!("Lost({since})"),
+            Self::Refused => "Refused".to_owned(),
+        };
+        if cordoned {
+            words.push_str(",Cordoned");
+        }
+        words
+    }
+}
+
+fn health(worker: &Worker, now: Timestamp) -> Health {
+    let Some(status) = &worker.status else { return Health::Unknown };
+    let says = |kind: &str, value: &str| status.conditions.iter().any(|c| c.type_ == kind && c.status == value);
+    if says(ACCEPTED, "False") {
+        Health::Refused
+    } else if says(CONNECTED, "True") {
+        Health::Connected
+    } else if says(CONNECTED, "False") {
+        Health::Lost(status.lost_since.as_ref().map(|Time(since)| age(*since, now)))
+    } else {
+        Health::Unknown
+    }
+}
+
+/// Prints one worker.
+pub(super) async fn describe(args: DescribeArgs) -> anyhow::Result<()> {
+    let manager = args.target.client().await?;
+    let path = format!("{WORKERS}/{}", args.name);
+    let worker: Worker = kubeio::get(&manager, &path, DEADLINE).await.context("cannot read the Worker")?;
+    print!("{}", description(&worker, wall_clock())?);
+    Ok(())
+}
+
+fn description(worker: &Worker, now: Timestamp) -> Result<String, std::fmt::Error> {
+    let mut text = String::new();
+    let mut line = |key: &str, value: &str| writeln!(text, "{:<20}{value}", format!("{key}:"));
+    let status = worker.status.clone().unwrap_or_default();
+    let time = |time: Option<Time>| time.map(|Time(at)| format!("{at} ({} ago)", age(at, now)));
+    let labels = worker.metadata.labels.iter().flatten().map(|(key, value)| format!("{key}={value}"));
+    let secret = format!("{}/{}", jobferry_api::SYSTEM_NAMESPACE, worker.spec.kubeconfig_secret);
+    line("Name", name_of(worker))?;
+    line("Labels", &labels.collect::<Vec<_>>().join(","))?;
+    line("Status", &health(worker, now).words(worker.spec.cordoned))?;
+    line("Credentials", &format!("secret {secret}"))?;
+    for (key, value) in [
+        ("Identity", status.identity),
+        ("Version", status.version),
+        ("Connected since", time(status.connected_since)),
+        ("Lost since", time(status.lost_since)),
+        ("Credential expires", status.credential_expires.map(|Time(at)| at.to_string())),
+        ("Unfinished", status.unfinished.map(|count| format!("{count} workloads"))),
+        (
+            "Deleted",
+            time(worker.metadata.deletion_timestamp.clone()).map(|at| format!("{at}, waits for its workloads")),
+        ),
+    ] {
+        line(key, value.as_deref().unwrap_or("-"))?;
+    }
+    for condition in &status.conditions {
+        line(&condition.type_, &format!("{} ({}): {}", condition.status, condition.reason, condition.message))?;
+    }
+    Ok(text)
+}
+
+fn name_of(worker: &Worker) -> &str {
+    worker.metadata.name.as_deref().unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+
+    fn worker(cordoned: bool, status: Value) -> Worker {
+        let worker = json!({
+            "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker",
+            "metadata": {"name": "eu-1", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"region": "eu"}},
+            "spec": {"kubeconfigSecret": "eu-1", "cordoned": cordoned}, "status": status,
+        });
+        serde_json::from_value(worker).unwrap()
+    }
+
+    fn conditions(accepted: &str, connected: &str) -> Value {
+        let condition = |kind: &str, status: &str| {
+            let time = "2026-01-01T00:00:00Z";
+            json!({"type": kind, "status": status, "reason": "R", "message": "because", "lastTransitionTime": time})
+        };
+        json!([condition(ACCEPTED, accepted), condition(CONNECTED, connected)])
+    }
+
+    fn noon() -> Timestamp {
+        "2026-01-01T12:00:00Z".parse().unwrap()
+    }
+
+    #[test]
+    fn the_status_column_says_how_a_worker_is() {
+        let since = "2026-01-01T11:55:00Z";
+        for (worker, words) in [
+            (worker(false, Value::Null), "Unknown"),
+            (worker(false, json!({"conditions": conditions("True", "True")})), "Connected"),
+            (worker(true, json!({"conditions": conditions("True", "True")})), "Connected,Cordoned"),
+            (worker(false, json!({"conditions": conditions("True", "False")})), "Lost"),
+            (worker(false, json!({"conditions": conditions("True", "False"), "lostSince": since})), "Lost(5m)"),
+            (worker(false, json!({"conditions": conditions("False", "False")})), "Refused"),
+        ] {
+            assert_eq!(health(&worker, noon()).words(worker.spec.cordoned), words);
+        }
+    }
+
+    #[test]
+    fn the_table_has_kubectls_manners() {
+        let status = json!({"conditions": conditions("True", "True"), "version": "v1.35.8", "unfinished": 12});
+        let printed = table(&[worker(true, status)], noon()).to_string();
+        let expected = "NAME   STATUS               VERSION   UNFINISHED   AGE\n\
+                        eu-1   Connected,Cordoned   v1.35.8   12           12h\n";
+        assert_eq!(printed, expected);
+    }
+
+    #[test]
+    fn a_description_names_what_is_wrong() {
+        let printed = description(&worker(false, json!({"conditions": conditions("False", "False")})), noon()).unwrap();
+        for words in ["Status:             Refused\n", "secret jobferry-system/eu-1\n", "False (R): because\n"] {
+            assert!(printed.contains(words), "{words:?} is missing in\n{printed}");
+        }
+    }
+}
