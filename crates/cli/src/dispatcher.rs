@@ -2,13 +2,18 @@
 
 use std::{io::IsTerminal as _, process::ExitCode, sync::Arc};
 
+use anyhow::Context as _;
 use jobferry_api::{DISPATCHER_LEASE, SYSTEM_NAMESPACE};
-use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options};
+use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options, Vitals};
 use k8s_openapi::jiff::Timestamp;
+use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
 use crate::{install, target::Target};
+
+/// Nobody but this machine, unless somebody asks for more.
+const METRICS_ADDRESS: &str = "127.0.0.1:9187";
 
 /// Flags of `jobferry dispatcher`.
 #[derive(clap::Args)]
@@ -21,6 +26,9 @@ pub(crate) struct Args {
     /// Work without leader election; for a single dispatcher only
     #[arg(long)]
     no_lease: bool,
+    /// Where /metrics, /livez and /readyz are served; empty: nowhere [default: 127.0.0.1:9187, if it is free]
+    #[arg(long, value_name = "ADDRESS")]
+    metrics_address: Option<String>,
     /// Log as JSON lines
     #[arg(long)]
     log_json: bool,
@@ -35,18 +43,39 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     let shutdown = CancellationToken::new();
     tokio::spawn(stop_on_signal(shutdown.clone()));
+    let vitals = Arc::<Vitals>::default();
+    serve_metrics(args.metrics_address.as_deref(), Arc::clone(&vitals), shutdown.clone()).await?;
+    let secrets = KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE);
     let options = Options {
-        connect: Arc::new(KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE)),
-        wall_clock: Arc::new(wall_clock),
-        seed: u64::from(std::process::id()),
         lease: (!args.no_lease).then(|| Lease {
             namespace: SYSTEM_NAMESPACE.into(),
             name: DISPATCHER_LEASE.into(),
             identity: identity(),
         }),
+        canary: Some(SYSTEM_NAMESPACE.into()),
+        vitals,
+        ..Options::new(Arc::new(secrets), Arc::new(wall_clock), u64::from(std::process::id()))
     };
     jobferry_dispatcher::run(manager, options, shutdown).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// An address that was asked for must be free; without the default one the work goes on.
+async fn serve_metrics(address: Option<&str>, vitals: Arc<Vitals>, shutdown: CancellationToken) -> anyhow::Result<()> {
+    if address == Some("") {
+        return Ok(());
+    }
+    let listener = match (TcpListener::bind(address.unwrap_or(METRICS_ADDRESS)).await, address) {
+        (Ok(listener), _) => listener,
+        (Err(error), Some(address)) => return Err(error).with_context(|| format!("--metrics-address {address}")),
+        (Err(error), None) => {
+            tracing::warn!(address = METRICS_ADDRESS, %error, "metrics are not served; see --metrics-address");
+            return Ok(());
+        }
+    };
+    tracing::info!(address = %listener.local_addr()?, "metrics are served");
+    tokio::spawn(jobferry_kubeio::metrics::serve(listener, vitals, shutdown));
+    Ok(())
 }
 
 /// Unique to this process: in a pod the host name is the pod's.

@@ -122,13 +122,9 @@ impl Fleet {
 
     fn dispatch(&self) {
         let manager = self.manager().clone();
-        let options = Options {
-            connect: Arc::new(KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE)),
-            wall_clock: Arc::new(wall_clock),
-            seed: random_seed(),
-            // Nobody else can dispatch for clusters that live in this process.
-            lease: None,
-        };
+        // Without a lease: nobody else can dispatch for clusters that live in this process.
+        let secrets = KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE);
+        let options = Options::new(Arc::new(secrets), Arc::new(wall_clock), random_seed());
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
             if let Err(error) = jobferry_dispatcher::run(manager, options, stop).await {

@@ -12,7 +12,7 @@ use jobferry_kubeio::{self as kubeio, CallError};
 use kube::Client;
 use serde::de::DeserializeOwned;
 
-use crate::Shared;
+use crate::{Shared, events};
 
 /// The action did not come to its end.
 pub(crate) struct Unfinished;
@@ -24,6 +24,7 @@ pub(crate) async fn on_manager(
     workload: Option<&Workload>,
     action: Action,
 ) -> Result<(), Unfinished> {
+    let news = workload.and_then(|workload| Some((workload, events::news(workload, &action)?)));
     match (action, workload) {
         (Action::RecordPlacement(placement), Some(workload)) => {
             manager::record_placement(shared, workload, &placement).await
@@ -35,7 +36,11 @@ pub(crate) async fn on_manager(
         (Action::ReadAgain, Some(workload)) => manager::read_again(shared, workload).await,
         (Action::ProveGone { namespace, name }, _) => manager::prove_gone(shared, uid, &namespace, &name).await,
         _ => Ok(()),
+    }?;
+    if let Some((workload, happening)) = news {
+        shared.recorder.tell(events::about_job(&workload.namespace, &workload.name, uid), happening);
     }
+    Ok(())
 }
 
 /// Carries out an action of a worker's lane.
@@ -52,8 +57,12 @@ pub(crate) async fn on_worker(
         (Action::ForwardEdit { worker, mirror, digest }, Some(workload)) => {
             edit::forward(shared, client, workload, &worker, &mirror, digest).await
         }
-        (Action::DeleteMirror { worker, mirror, pods }, _) => {
-            mirror::delete(shared, client, uid, &worker, &mirror, pods).await
+        (Action::DeleteMirror { worker, mirror, pods }, workload) => {
+            mirror::delete(shared, client, uid, &worker, &mirror, pods).await?;
+            if workload.is_none() {
+                shared.metrics().orphan_deleted(&worker);
+            }
+            Ok(())
         }
         _ => Ok(()),
     }

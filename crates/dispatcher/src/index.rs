@@ -39,6 +39,18 @@ pub(crate) struct Index {
     state: Mutex<State>,
 }
 
+/// How things stand.
+#[derive(Debug)]
+pub(crate) struct Survey {
+    /// Everything that plans look at has been listed.
+    pub(crate) listed: bool,
+    /// Nothing new is placed.
+    pub(crate) halted: bool,
+    /// How many workloads no worker fits yet.
+    pub(crate) waiting: usize,
+    pub(crate) workers: BTreeMap<String, WorkerView>,
+}
+
 #[derive(Debug, Default)]
 struct State {
     workloads: HashMap<Uid, Knowledge>,
@@ -322,6 +334,17 @@ impl Index {
     /// How many unfinished workloads each worker has.
     pub(crate) fn unfinished(&self) -> BTreeMap<String, u32> {
         self.lock().workers.iter().map(|(name, worker)| (name.clone(), worker.unfinished)).collect()
+    }
+
+    /// How things stand, for metrics and health.
+    pub(crate) fn survey(&self) -> Survey {
+        let state = self.lock();
+        Survey {
+            listed: state.listed.all(),
+            halted: state.halted.is_some(),
+            waiting: state.waiting.all().count(),
+            workers: state.workers.clone(),
+        }
     }
 
     pub(crate) fn worker(&self, name: &str) -> Option<WorkerView> {

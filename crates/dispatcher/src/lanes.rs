@@ -78,6 +78,16 @@ impl Lanes {
         }
     }
 
+    /// Workloads that wait for the manager's lane.
+    pub(crate) fn manager_depth(&self) -> usize {
+        self.manager.len()
+    }
+
+    /// Workloads that wait for the lane of this worker.
+    pub(crate) fn worker_depth(&self, name: &str) -> usize {
+        self.worker(name).map_or(0, |queue| queue.len())
+    }
+
     fn worker(&self, name: &str) -> Option<Queue<Uid>> {
         self.workers.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
@@ -142,7 +152,10 @@ async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
             }
             Owner::Nobody => match action {
                 Action::WakeAt(at) => queue.add_after(uid.clone(), at.saturating_sub(now.monotonic)),
-                Action::Alarm(alarm) => tracing::error!(%uid, %alarm),
+                Action::Alarm(alarm) => {
+                    tracing::error!(%uid, %alarm);
+                    shared.metrics().alarm(&alarm);
+                }
                 _ => {}
             },
         }

@@ -8,11 +8,15 @@
 //!
 //! Each worker has its own connection, queue and concurrency limit, so a worker that hangs holds up nobody else.
 
+mod canary;
 mod connect;
+mod events;
 mod execute;
+mod health;
 mod index;
 mod lanes;
 mod link;
+mod metrics;
 mod paths;
 mod policies;
 mod report;
@@ -23,7 +27,7 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt;
 use job_api::Rules;
 use jobferry_core::{time::Now, workload::Workload};
-use jobferry_kubeio::{self as kubeio, CallError, Candidate, Collection, Event, Leadership};
+use jobferry_kubeio::{self as kubeio, CallError, Candidate, Collection, Event, Leadership, events::Recorder};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde::Deserialize;
@@ -31,9 +35,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 pub use connect::{Connect, ConnectError, KubeconfigSecrets};
+pub use health::Vitals;
 pub use jobferry_kubeio::Lease;
 
-use crate::{index::Index, lanes::Lanes};
+use crate::{index::Index, lanes::Lanes, metrics::Metrics};
 
 /// One read that start-up depends on must be answered within this time.
 const READ_DEADLINE: Duration = Duration::from_secs(10);
@@ -49,6 +54,17 @@ pub struct Options {
     pub seed: u64,
     /// The lease to hold while working. `None`: work without one; safe, but two dispatchers then do everything twice.
     pub lease: Option<Lease>,
+    /// The namespace of the Job that shows whether this cluster leaves delegated Jobs alone. `None`: it is taken for granted.
+    pub canary: Option<String>,
+    /// Where this process tells how it is.
+    pub vitals: Arc<Vitals>,
+}
+
+impl Options {
+    /// No lease, no canary: for a process that has the clusters to itself.
+    pub fn new(connect: Arc<dyn Connect>, wall_clock: Arc<dyn Fn() -> Timestamp + Send + Sync>, seed: u64) -> Self {
+        Self { connect, wall_clock, seed, lease: None, canary: None, vitals: Arc::default() }
+    }
 }
 
 /// Why a dispatcher could not start.
@@ -87,6 +103,7 @@ pub(crate) struct Shared {
     pub(crate) index: Index,
     pub(crate) lanes: Lanes,
     pub(crate) leadership: Leadership,
+    pub(crate) recorder: Recorder,
     /// When (monotonic) this term began.
     pub(crate) leading_since: Duration,
     pub(crate) options: Options,
@@ -94,11 +111,20 @@ pub(crate) struct Shared {
     pub(crate) shutdown: CancellationToken,
 }
 
+impl Shared {
+    pub(crate) fn metrics(&self) -> &Metrics {
+        &self.options.vitals.metrics
+    }
+}
+
 /// Runs until `shutdown`. Running work is not touched by stopping: the next dispatcher takes over from the objects.
 pub async fn run(manager: Client, options: Options, shutdown: CancellationToken) -> Result<(), StartError> {
     let (origin, rules) = ask_manager(&manager).await?;
     tracing::info!(%origin, "dispatcher starts");
     let clock = Clock { wall: Arc::clone(&options.wall_clock), started: tokio::time::Instant::now() };
+    options.vitals.stand_by();
+    let component = jobferry_api::events::COMPONENT;
+    let (recorder, write_events) = Recorder::new(manager.clone(), component, Arc::clone(&options.wall_clock));
     let work = |leadership: Leadership, term: CancellationToken| {
         work(Shared {
             manager: manager.clone(),
@@ -108,18 +134,25 @@ pub async fn run(manager: Client, options: Options, shutdown: CancellationToken)
             index: Index::default(),
             lanes: Lanes::default(),
             leadership,
+            recorder: recorder.clone(),
             leading_since: clock.now().monotonic,
             options: options.clone(),
             tasks: TaskTracker::new(),
             shutdown: term,
         })
     };
-    match options.lease.clone() {
-        None => work(Leadership::default(), shutdown).await,
-        Some(lease) => {
-            let wall_clock = Arc::clone(&options.wall_clock);
-            Candidate::new(manager.clone(), lease, wall_clock).lead(shutdown, work).await;
+    let lead = async {
+        match options.lease.clone() {
+            None => work(Leadership::default(), shutdown).await,
+            Some(lease) => {
+                let wall_clock = Arc::clone(&options.wall_clock);
+                Candidate::new(manager.clone(), lease, wall_clock).lead(shutdown, work).await;
+            }
         }
+    };
+    tokio::select! { biased;
+        () = lead => {}
+        () = write_events => {}
     }
     tracing::info!("dispatcher stopped");
     Ok(())
@@ -128,6 +161,10 @@ pub async fn run(manager: Client, options: Options, shutdown: CancellationToken)
 /// One term of leadership: everything that is known is found out anew at its start.
 async fn work(shared: Shared) {
     let shared = Arc::new(shared);
+    shared.options.vitals.lead(&shared);
+    if let Some(namespace) = shared.options.canary.clone() {
+        spawn(&shared, canary::keep(Arc::clone(&shared), namespace));
+    }
     lanes::start_manager_lane(&shared);
     spawn(&shared, workers::follow_workers(Arc::clone(&shared)));
     spawn(&shared, policies::follow_policies(Arc::clone(&shared)));
@@ -137,6 +174,7 @@ async fn work(shared: Shared) {
     shared.shutdown.cancelled().await;
     shared.tasks.close();
     shared.tasks.wait().await;
+    shared.options.vitals.stand_by();
 }
 
 /// Spawns a part of the dispatcher that ends with it.
@@ -145,6 +183,21 @@ pub(crate) fn spawn(shared: &Arc<Shared>, part: impl Future<Output = ()> + Send 
     shared.tasks.spawn(async move {
         tokio::select! { biased;
             () = shutdown.cancelled() => {}
+            () = part => {}
+        }
+    });
+}
+
+/// Spawns a part of the dispatcher that ends with a worker's connection.
+pub(crate) fn spawn_while(
+    shared: &Arc<Shared>,
+    connection: &CancellationToken,
+    part: impl Future<Output = ()> + Send + 'static,
+) {
+    let connection = connection.clone();
+    spawn(shared, async move {
+        tokio::select! { biased;
+            () = connection.cancelled() => {}
             () = part => {}
         }
     });
@@ -188,7 +241,10 @@ async fn follow_workloads(shared: Arc<Shared>) {
     while let Some(event) = events.next().await {
         match event {
             Event::Reset(workloads) => shared.lanes.plan_all(shared.index.reset_workloads(workloads)),
-            Event::Applied(workload) => shared.lanes.plan_all(shared.index.apply_workload(workload)),
+            Event::Applied(workload) => {
+                shared.metrics().seen(&workload);
+                shared.lanes.plan_all(shared.index.apply_workload(workload));
+            }
             Event::Deleted(workload) => shared.lanes.plan_first(shared.index.delete_workload(&workload.uid)),
             Event::Interrupted(error) => {
                 tracing::warn!(%error, "the management cluster cannot be watched; trying again");

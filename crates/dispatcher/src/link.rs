@@ -11,7 +11,7 @@ use kube::Client;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::{READ_DEADLINE, ServerVersion, Shared, lanes, report};
+use crate::{READ_DEADLINE, ServerVersion, Shared, events, lanes, report, spawn_while};
 
 /// The identity of a cluster: the UID of its kube-system namespace, which lives exactly as long as the cluster does.
 pub(crate) async fn identity_of(client: &Client) -> Result<String, CallError> {
@@ -114,10 +114,12 @@ async fn connect_and_follow(
                 shared.lanes.plan_all(touched);
             }
             Event::Resumed => session.connected(&client, connection, backoff).await,
-            Event::Applied(mirror) if mirror.is_finished() => {
-                shared.lanes.plan_first(shared.index.apply_mirror(name, mirror));
+            Event::Applied(mirror) => {
+                shared.metrics().mirror_changed(&mirror.origin_uid);
+                let finished = mirror.is_finished();
+                let touched = shared.index.apply_mirror(name, mirror);
+                if finished { shared.lanes.plan_first(touched) } else { shared.lanes.plan_all(touched) }
             }
-            Event::Applied(mirror) => shared.lanes.plan_all(shared.index.apply_mirror(name, mirror)),
             Event::Deleted(mirror) => shared.lanes.plan_first(shared.index.delete_mirror(name, mirror)),
             Event::Interrupted(error) => match ended_by(&error) {
                 unfit @ Ended::Unfit(_) => return unfit,
@@ -148,9 +150,12 @@ impl Session<'_> {
         // Not before its identity is checked and its mirrors are listed: what is asked there counts as proof.
         if !std::mem::replace(&mut self.lane, true) {
             lanes::start_worker_lane(self.shared, self.name, client, connection);
+            let warnings = events::repeat_warnings(Arc::clone(self.shared), self.name.to_owned(), client.clone());
+            spawn_while(self.shared, connection, warnings);
         }
         if !std::mem::replace(&mut self.live, true) {
             tracing::info!(worker = self.name, identity = self.identity, version = self.version, "connected");
+            self.shared.metrics().connected(self.name);
             set_link(self.shared, self.name, Link::Live { identity: self.identity.clone() });
             report::connected(self.shared, self.name, &self.identity, &self.version).await;
         }

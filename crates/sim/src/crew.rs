@@ -62,12 +62,8 @@ impl Crew {
             self.workers.iter().map(|worker| (worker.name.to_string(), self.client(worker, who, &life))).collect();
         let manager = self.client(&self.manager, who, &life);
         while !life.stop.is_cancelled() {
-            let options = jobferry_dispatcher::Options {
-                connect: Direct::to(&workers),
-                wall_clock: Clock::clone(&self.clock),
-                seed: self.seed ^ fnv(who.as_bytes()),
-                lease: None,
-            };
+            let seed = self.seed ^ fnv(who.as_bytes());
+            let options = jobferry_dispatcher::Options::new(Direct::to(&workers), Clock::clone(&self.clock), seed);
             self.manager.hub().log.say(format_args!("-- {who} starts"));
             tokio::select! { biased;
                 () = life.stop.cancelled() => {}

@@ -43,15 +43,15 @@ impl RealFleet {
             fleet.create_on_manager(&format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets"), &secret).await?;
         }
         let manager = self.manager().client(User::Dispatcher).await?;
+        let secrets = KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE);
         let options = Options {
-            connect: Arc::new(KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE)),
-            wall_clock: Arc::new(wall_clock),
-            seed: 1,
             lease: Some(Lease {
                 namespace: SYSTEM_NAMESPACE.into(),
                 name: DISPATCHER_LEASE.into(),
                 identity: "testkit".into(),
             }),
+            canary: Some(SYSTEM_NAMESPACE.into()),
+            ..Options::new(Arc::new(secrets), Arc::new(wall_clock), 1)
         };
         tokio::spawn(jobferry_dispatcher::run(manager, options, CancellationToken::new()));
         Ok(fleet)

@@ -35,7 +35,7 @@ impl EmbeddedFleet {
             clients.insert((*name).to_owned(), cluster(&clock, seed + number, &stop));
         }
         let fleet = Fleet { manager, workers: clients };
-        let options = Options { connect: Direct::to(&fleet.workers), wall_clock: clock, seed, lease: None };
+        let options = Options::new(Direct::to(&fleet.workers), clock, seed);
         fleet.register_workers().await?;
         let (manager, shutdown) = (fleet.manager.clone(), stop.clone());
         tokio::spawn(async move { jobferry_dispatcher::run(manager, options, shutdown).await });

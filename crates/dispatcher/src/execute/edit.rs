@@ -32,7 +32,8 @@ pub(super) async fn forward(
         return Err(Unfinished);
     }
     let Some(edit) = forward::edit(&job, &current, at.carried) else { return learn(shared, worker, &stored) };
-    match kubeio::patch(client, &path, Patch::Merge, edit.to_string().into_bytes(), WRITE_DEADLINE).await {
+    let outcome = kubeio::patch(client, &path, Patch::Merge, edit.to_string().into_bytes(), WRITE_DEADLINE).await;
+    match outcome.inspect_err(|error| shared.metrics().worker_write_failed(worker, error)) {
         Ok(answer) => {
             tracing::info!(job = name_of(workload), worker, "edit forwarded");
             shared.index.remember(uid, |memory| memory.edit_refused = None);

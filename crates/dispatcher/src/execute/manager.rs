@@ -26,6 +26,7 @@ pub(super) async fn record_placement(
     let body = patch::placement(workload, placement).map_err(|error| log("encode", uid, &error))?;
     let answer = patch_status(shared, workload, &body).await?;
     let (worker, epoch) = (&placement.worker, placement.epoch);
+    shared.metrics().placed(uid, worker);
     tracing::info!(job = name_of(workload), worker, epoch, moving = placement.moving, "placed");
     let acknowledged = Some((epoch, shared.clock.now().monotonic));
     shared.index.remember(uid, |memory| {
@@ -48,6 +49,9 @@ pub(super) async fn write_status(
     let answer = patch_status(shared, workload, &body).await?;
     let written = Some(shared.clock.now().monotonic);
     shared.index.remember(&workload.uid, |memory| memory.status_written = written);
+    if let Some(placement) = placement {
+        shared.metrics().status_copied(&workload.uid, &placement.worker);
+    }
     learn(shared, &answer)
 }
 
@@ -108,7 +112,8 @@ async fn read(shared: &Arc<Shared>, uid: &str, namespace: &str, name: &str) -> R
 async fn patch_status(shared: &Arc<Shared>, workload: &Workload, body: &Value) -> Result<Bytes, Unfinished> {
     let path = paths::job_status(&workload.namespace, &workload.name);
     let body = body.to_string().into_bytes();
-    match kubeio::patch(&shared.manager, &path, Patch::Strategic, body, WRITE_DEADLINE).await {
+    let outcome = kubeio::patch(&shared.manager, &path, Patch::Strategic, body, WRITE_DEADLINE).await;
+    match outcome.inspect_err(|error| shared.metrics().manager_write_failed(error)) {
         Ok(answer) => Ok(answer),
         // Somebody wrote in between, and our watch may be slow to say what.
         Err(error) if error.is_conflict() => {

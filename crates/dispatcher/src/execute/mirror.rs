@@ -48,7 +48,8 @@ pub(super) async fn create(
     if acknowledged.is_none_or(|acknowledged| now.since(acknowledged) >= CREATE_WINDOW) {
         return Err(Unfinished);
     }
-    match kubeio::create(client, &path, mirror.to_string().into_bytes(), WRITE_DEADLINE).await {
+    let outcome = kubeio::create(client, &path, mirror.to_string().into_bytes(), WRITE_DEADLINE).await;
+    match outcome.inspect_err(|error| shared.metrics().worker_write_failed(&placement.worker, error)) {
         Ok(answer) => accept(shared, client, workload, placement, &mirror, &answer).await,
         // Ours of an earlier attempt, or somebody else's: a fresh read tells.
         Err(error) if error.is_already_exists() => prove_absent(shared, client, workload).await,
@@ -81,6 +82,7 @@ async fn accept(
     let (uid, worker) = (&workload.uid, &placement.worker);
     let Some(why) = claim::altered(sent, &decode(answer)?) else {
         tracing::info!(job = name_of(workload), worker, "mirror created");
+        shared.metrics().mirrored(uid);
         shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
         return Ok(());
     };
@@ -172,6 +174,7 @@ async fn has_pods(client: &Client, uid: &str, namespace: &str) -> Result<bool, U
 fn refuse(shared: &Arc<Shared>, uid: &str, placement: &Placement, ground: Ground, why: String) {
     let (worker, epoch) = (&placement.worker, placement.epoch);
     tracing::warn!(uid, worker, ?ground, why, "the worker refuses the mirror");
+    shared.metrics().refused(worker);
     let at = shared.clock.now().monotonic;
     shared.index.remember(uid, |memory| {
         let times = memory.refusals.get(worker).map_or(0, |before| before.times) + 1;
@@ -196,7 +199,8 @@ pub(super) async fn delete(
         "propagationPolicy": policy, "preconditions": {"uid": mirror.uid},
     });
     let path = paths::job(&mirror.namespace, &mirror.name);
-    match kubeio::delete(client, &path, options.to_string().into_bytes(), WRITE_DEADLINE).await {
+    let outcome = kubeio::delete(client, &path, options.to_string().into_bytes(), WRITE_DEADLINE).await;
+    match outcome.inspect_err(|error| shared.metrics().worker_write_failed(worker, error)) {
         Ok(_) => {
             tracing::info!(job = format!("{}/{}", mirror.namespace, mirror.name), worker, "mirror deleted");
             shared.index.mark_deleting(uid, worker, &mirror.uid);
