@@ -85,11 +85,18 @@ pub struct MirrorRef {
     pub name: String,
     /// Its UID.
     pub uid: String,
+    /// The version that the decision was made on. What has changed since (it may have finished) is looked at again.
+    pub resource_version: String,
 }
 
 impl From<&Mirror> for MirrorRef {
     fn from(mirror: &Mirror) -> Self {
-        Self { namespace: mirror.namespace.clone(), name: mirror.name.clone(), uid: mirror.uid.clone() }
+        Self {
+            namespace: mirror.namespace.clone(),
+            name: mirror.name.clone(),
+            uid: mirror.uid.clone(),
+            resource_version: mirror.resource_version.clone(),
+        }
     }
 }
 

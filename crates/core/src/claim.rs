@@ -19,8 +19,8 @@ pub enum Whose {
     Ours,
     /// It is the workload's mirror, and somebody took marks off it: our watch does not show it.
     Unmarked,
-    /// It is the mirror of an earlier workload of this name; its removal is under way.
-    Predecessors,
+    /// It is a mirror of ours whose removal is under way: an unmarked one, or that of an earlier workload of this name.
+    Going,
     /// It is somebody else's, and is left alone.
     Foreign,
 }
@@ -33,9 +33,9 @@ pub fn whose(object: &Value, mirror: &Mirror, workload: &Workload, at: &Placemen
     if mirror.origin_uid == uid && from_here {
         Whose::Ours
     } else if mirror.origin_uid == uid || pods_are_ours || at.mirror.as_ref() == Some(&mirror.uid) {
-        Whose::Unmarked
+        if mirror.deleting { Whose::Going } else { Whose::Unmarked }
     } else if from_here {
-        Whose::Predecessors
+        Whose::Going
     } else {
         Whose::Foreign
     }
@@ -108,6 +108,11 @@ mod tests {
         object
     }
 
+    fn deleted(mut object: Value) -> Value {
+        object["metadata"]["deletionTimestamp"] = "2026-11-15T10:00:00Z".into();
+        object
+    }
+
     fn judged(object: &Value, at: &Placement) -> Whose {
         whose(object, &serde_json::from_value(object.clone()).unwrap(), &workload(), at, "o1")
     }
@@ -126,7 +131,8 @@ mod tests {
             (without(&[ANNOTATIONS]), placement(), Whose::Unmarked),
             (without(&[LABELS, ANNOTATIONS]), placement(), Whose::Unmarked),
             (without(&[LABELS, ANNOTATIONS, POD_LABELS]), recorded, Whose::Unmarked),
-            (without(&[ANNOTATIONS, POD_LABELS]), placement(), Whose::Predecessors),
+            (without(&[ANNOTATIONS, POD_LABELS]), placement(), Whose::Going),
+            (deleted(without(&[LABELS])), placement(), Whose::Going),
             (without(&[LABELS, ANNOTATIONS, POD_LABELS]), placement(), Whose::Foreign),
         ] {
             assert_eq!(judged(&object, &at), expected, "{object}");

@@ -3,12 +3,13 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use job_api::Rules;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
     forward::Digest,
     placement::WorkerView,
     policy::Policies,
-    record::Record,
+    record::{Placement, Record},
     refusal::Refusal,
     time::Now,
     workload::{Mirror, Workload},
@@ -37,26 +38,49 @@ pub enum Sighting {
 /// What only this process knows. Lost with it; everything here can be found out again.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Memory {
-    /// This process wrote the placement of that epoch, and the manager acknowledged it at that (monotonic) time.
+    /// The manager acknowledged a placement of that epoch, which this process sent at that (monotonic) time.
     pub acknowledged: Option<(u32, Duration)>,
-    /// ABSENT: the worker of that epoch answered a fresh read with 404.
-    pub absent: Option<u32>,
+    /// ABSENT: the worker answered a fresh read with 404.
+    pub absent: Option<Absence>,
     /// A worker of that epoch has pods of this workload, though no mirror: there was one.
     pub evidence: Option<u32>,
     /// When (monotonic) a create of ours was last left without an answer: it may still land.
     pub in_doubt: Option<Duration>,
     /// The manager answered a fresh read: this workload is gone. The version is the manager's own at that time.
     pub gone: Option<u64>,
+    /// The UID of a mirror that a worker altered beyond use, and that we deleted: it never counted.
+    pub discarded: Option<String>,
     /// When (monotonic) its status was last written.
     pub status_written: Option<Duration>,
     /// Workers that refused the mirror.
     pub refusals: BTreeMap<String, Refusal>,
     /// A worker refused the edit with this fingerprint: what it said.
     pub edit_refused: Option<(Digest, String)>,
-    /// When (monotonic) this process first saw the intent to move with that epoch.
-    pub intent_seen: Option<(u32, Duration)>,
+    /// The last placement that this process saw, by epoch and time, and when (monotonic) it first saw it.
+    pub placement_seen: Option<(u32, Time, Duration)>,
+    /// This process knew the workload before it was gone: no orphan of unknown descent.
+    pub owner_seen: bool,
     /// Since when (monotonic) its worker is not registered, or another cluster answers in its place.
     pub worker_missing: Option<Duration>,
+}
+
+/// ABSENT: proved for what the record said at that time. A record that meanwhile names a mirror wants a proof of its own.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Absence {
+    epoch: u32,
+    mirror: Option<String>,
+}
+
+impl Absence {
+    /// Proved by a read that was made for this placement.
+    pub fn proved_for(at: &Placement) -> Self {
+        Self { epoch: at.epoch, mirror: at.mirror.clone() }
+    }
+
+    /// Whether it says anything about this placement.
+    pub fn holds_for(&self, at: &Placement) -> bool {
+        (self.epoch, &self.mirror) == (at.epoch, &at.mirror)
+    }
 }
 
 /// What a plan may look at besides the workload itself.
@@ -72,19 +96,29 @@ pub struct Surroundings<'a> {
     pub rules: Rules,
     /// Since when (monotonic) this process leads. Creates of the leader before it may still land for a while.
     pub leading_since: Duration,
+    /// A lease keeps others from working at the same time. Without it their creates may be under way at any time.
+    pub leads_alone: bool,
+    /// Whether one more mirror whose workload this process never saw may be deleted now.
+    pub may_delete_orphan: bool,
     /// The time.
     pub now: Now,
 }
 
 impl Knowledge {
-    /// Notes when an intent to move was first seen, and when the worker was first missed. To be called before planning.
+    /// The manager does not have the workload any more.
+    pub fn lose_workload(&mut self) {
+        self.memory.owner_seen |= self.workload.take().is_some();
+    }
+
+    /// Notes when a placement was first seen, and when its worker was first missed. To be called before planning.
     pub fn notice(&mut self, workers: &BTreeMap<String, WorkerView>, now: Now) {
         let Some(Workload { record: Record::Placed(at), .. }) = &self.workload else { return };
         let missed = self.memory.worker_missing.unwrap_or(now.monotonic);
         let replaced = |worker: &WorkerView| worker.live_identity().is_some_and(|identity| identity != at.identity);
         self.memory.worker_missing = workers.get(&at.worker).is_none_or(replaced).then_some(missed);
-        if at.moving && self.memory.intent_seen.is_none_or(|(epoch, _)| epoch != at.epoch) {
-            self.memory.intent_seen = Some((at.epoch, now.monotonic));
+        let seen = self.memory.placement_seen.as_ref();
+        if seen.is_none_or(|(epoch, since, _)| (*epoch, since) != (at.epoch, &at.since)) {
+            self.memory.placement_seen = Some((at.epoch, at.since.clone(), now.monotonic));
         }
     }
 

@@ -41,6 +41,13 @@ pub const STATUS_INTERVAL: Duration = Duration::from_millis(200);
 /// How often the reason for waiting may be rewritten on one workload. One flapping worker must not rewrite ten thousand.
 pub const WAITING_INTERVAL: Duration = Duration::from_secs(60);
 
+/// Mirrors whose workload this process never saw are deleted in batches, one in this time: a mistake must not be able to
+/// sweep a worker empty before somebody notices.
+pub const ORPHAN_PAUSE: Duration = Duration::from_secs(60);
+
+/// How many of them make a batch.
+pub const ORPHAN_BATCH: usize = 100;
+
 /// A worker counts as lost only if this process itself could not reach it for so long: a recorded time alone may be from
 /// before a restart of ours.
 pub const LOSS_NOTICED: Duration = Duration::from_secs(60);

@@ -1,6 +1,7 @@
 //! What the dispatcher knows, by workload UID and by worker. Fed by watches and by the answers to our own writes.
 
 mod deleted;
+mod orphans;
 mod waiting;
 
 use std::{
@@ -13,7 +14,7 @@ use bytes::Bytes;
 use job_api::Rules;
 use jobferry_core::{
     action::Action,
-    knowledge::{Knowledge, Memory, Sighting, Surroundings},
+    knowledge::{Absence, Knowledge, Memory, Sighting, Surroundings},
     phase::{Phase, phase},
     placement::{Choice, Link, Verdict, WorkerView, choose},
     plan::plan,
@@ -25,6 +26,7 @@ use jobferry_core::{
 };
 
 use deleted::Deleted;
+use orphans::Orphans;
 use waiting::Waiting;
 
 pub(crate) type Uid = String;
@@ -60,11 +62,23 @@ struct State {
     halted: Option<String>,
     waiting: Waiting,
     deleted: Deleted,
+    orphans: Orphans,
     listed: Listed,
     /// Which worker has which identity; kept while it is away.
     identities: BTreeMap<String, String>,
     /// The manager's answer to a placement: the whole Job, from which the mirror is made without another read.
     fresh: HashMap<Uid, Bytes>,
+}
+
+/// What a dispatcher's term of leadership is like.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Term {
+    /// The status rules of the manager's API server.
+    pub(crate) rules: Rules,
+    /// Since when (monotonic).
+    pub(crate) since: Duration,
+    /// A lease keeps others from working at the same time.
+    pub(crate) alone: bool,
 }
 
 /// What is to be done for a workload.
@@ -109,7 +123,7 @@ impl Index {
             known.filter(|(uid, _)| !listed.contains(uid.as_str())).map(|(uid, _)| uid.clone()).collect();
         touched.sort_unstable();
         for uid in &touched {
-            state.change(uid, |known| known.workload = None);
+            state.change(uid, Knowledge::lose_workload);
         }
         if first {
             // Mirrors that were listed before are judged only now.
@@ -154,7 +168,7 @@ impl Index {
         if !state.workloads.contains_key(uid) {
             return Vec::new();
         }
-        state.change(uid, |known| known.workload = None);
+        state.change(uid, Knowledge::lose_workload);
         state.with_woken(vec![uid.to_owned()])
     }
 
@@ -365,6 +379,43 @@ impl Index {
         }
     }
 
+    /// The UID of the mirror that was last seen on a worker.
+    pub(crate) fn last_seen(&self, uid: &str, worker: &str) -> Option<String> {
+        self.lock().workloads.get(uid)?.mirrors.get(worker).map(|sighting| uid_of(sighting).to_owned())
+    }
+
+    /// A fresh read for this placement found nothing; `before` is what had been seen when it was sent. A mirror that
+    /// showed up in between is younger than the answer.
+    pub(crate) fn prove_absent(&self, uid: &str, at: &Placement, before: Option<&str>, pods: bool) {
+        let mut state = self.lock();
+        let Some(known) = state.workloads.get(uid) else { return };
+        if known.mirrors.get(&at.worker).map(uid_of) == before {
+            state.change(uid, |known| {
+                known.memory.absent = Some(Absence::proved_for(at));
+                known.memory.evidence = pods.then_some(at.epoch);
+                vanish(known, &at.worker);
+            });
+        }
+    }
+
+    /// The worker made something unusable of the mirror: it is deleted, and what is seen of it until then does not count.
+    pub(crate) fn discard(&self, uid: &str, worker: &str, mirror_uid: &str) {
+        let mut state = self.lock();
+        if state.workloads.contains_key(uid) {
+            state.change(uid, |known| {
+                known.memory.discarded = Some(mirror_uid.to_owned());
+                if known.mirrors.get(worker).is_some_and(|seen| uid_of(seen) == mirror_uid) {
+                    known.mirrors.remove(worker);
+                }
+            });
+        }
+    }
+
+    pub(crate) fn is_discarded(&self, uid: &str, mirror_uid: &str) -> bool {
+        let state = self.lock();
+        state.workloads.get(uid).is_some_and(|known| known.memory.discarded.as_deref() == Some(mirror_uid))
+    }
+
     /// When (monotonic) the manager acknowledged the placement of this epoch to us.
     pub(crate) fn acknowledged(&self, uid: &str, epoch: u32) -> Option<Duration> {
         let state = self.lock();
@@ -373,14 +424,24 @@ impl Index {
     }
 
     /// What is to be done for this workload.
-    pub(crate) fn plan(&self, uid: &str, rules: Rules, leading_since: Duration, now: Now) -> Planned {
+    pub(crate) fn plan(&self, uid: &str, term: Term, now: Now) -> Planned {
         let mut state = self.lock();
-        let State { workloads, workers, policies, halted, listed, .. } = &mut *state;
+        let State { workloads, workers, policies, halted, listed, orphans, .. } = &mut *state;
         let mut planned = Planned { actions: Vec::new(), workload: None, woken: Vec::new() };
         let Some(known) = workloads.get_mut(uid).filter(|_| listed.all()) else { return planned };
         known.notice(workers, now);
-        let halted = halted.as_deref();
-        planned.actions = plan(known, Surroundings { workers, policies, halted, rules, leading_since, now });
+        let of_unknown_descent = known.workload.is_none() && !known.memory.owner_seen;
+        let around = Surroundings {
+            workers,
+            policies,
+            halted: halted.as_deref(),
+            rules: term.rules,
+            leading_since: term.since,
+            leads_alone: term.alone,
+            may_delete_orphan: !of_unknown_descent || orphans.may_delete(uid, now),
+            now,
+        };
+        planned.actions = plan(known, around);
         planned.workload.clone_from(&known.workload);
         if matches!(phase(known, workers), Phase::Waiting | Phase::Moving { .. }) {
             state.wait(uid, now);
@@ -448,10 +509,12 @@ impl State {
     fn see(&mut self, worker: &str, mirror: Mirror) -> Option<Uid> {
         // Without the UID of its origin it is not ours, whatever its labels say.
         let uid = Some(mirror.origin_uid.clone()).filter(|uid| !uid.is_empty())?;
-        let known = self.workloads.get(&uid).and_then(|known| known.mirrors.get(worker));
-        // An answer that the watch has overtaken.
-        if known.is_some_and(|sighting| overtakes(sighting, &mirror)) {
-            return None;
+        if let Some(known) = self.workloads.get(&uid) {
+            // An answer that the watch has overtaken, or what is deleted because it never counted.
+            let overtaken = known.mirrors.get(worker).is_some_and(|sighting| overtakes(sighting, &mirror));
+            if overtaken || known.memory.discarded.as_ref() == Some(&mirror.uid) {
+                return None;
+            }
         }
         self.change(&uid, |known| {
             known.memory.absent = None;

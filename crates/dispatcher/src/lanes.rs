@@ -135,7 +135,7 @@ pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, client: &Cli
 
 async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
     let now = shared.clock.now();
-    let Planned { actions, workload, woken } = shared.index.plan(uid, shared.rules, shared.leading_since, now);
+    let Planned { actions, workload, woken } = shared.index.plan(uid, shared.term, now);
     shared.lanes.plan_all(woken);
     let mut failed = false;
     for action in actions {
@@ -168,8 +168,7 @@ async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
 }
 
 async fn worker_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, name: &str, client: &Client, uid: &Uid) {
-    let Planned { actions, workload, woken } =
-        shared.index.plan(uid, shared.rules, shared.leading_since, shared.clock.now());
+    let Planned { actions, workload, woken } = shared.index.plan(uid, shared.term, shared.clock.now());
     shared.lanes.plan_all(woken);
     let (mut acted, mut failed) = (false, false);
     for action in actions {

@@ -38,7 +38,11 @@ pub use connect::{Connect, ConnectError, KubeconfigSecrets};
 pub use health::Vitals;
 pub use jobferry_kubeio::Lease;
 
-use crate::{index::Index, lanes::Lanes, metrics::Metrics};
+use crate::{
+    index::{Index, Term},
+    lanes::Lanes,
+    metrics::Metrics,
+};
 
 /// One read that start-up depends on must be answered within this time.
 const READ_DEADLINE: Duration = Duration::from_secs(10);
@@ -98,14 +102,12 @@ pub(crate) struct Shared {
     pub(crate) manager: Client,
     /// The manager's identity, stamped on every mirror.
     pub(crate) origin: String,
-    pub(crate) rules: Rules,
     pub(crate) clock: Clock,
     pub(crate) index: Index,
     pub(crate) lanes: Lanes,
     pub(crate) leadership: Leadership,
     pub(crate) recorder: Recorder,
-    /// When (monotonic) this term began.
-    pub(crate) leading_since: Duration,
+    pub(crate) term: Term,
     pub(crate) options: Options,
     pub(crate) tasks: TaskTracker,
     pub(crate) shutdown: CancellationToken,
@@ -129,13 +131,12 @@ pub async fn run(manager: Client, options: Options, shutdown: CancellationToken)
         work(Shared {
             manager: manager.clone(),
             origin: origin.clone(),
-            rules,
             clock: clock.clone(),
             index: Index::default(),
             lanes: Lanes::default(),
             leadership,
             recorder: recorder.clone(),
-            leading_since: clock.now().monotonic,
+            term: Term { rules, since: clock.now().monotonic, alone: options.lease.is_some() },
             options: options.clone(),
             tasks: TaskTracker::new(),
             shutdown: term,

@@ -51,7 +51,7 @@ impl Case<'_> {
 
     /// ABSENT: proved for this epoch.
     pub(super) fn is_absent(&self, at: &Placement) -> bool {
-        self.known.memory.absent == Some(at.epoch)
+        self.known.memory.absent.as_ref().is_some_and(|absence| absence.holds_for(at))
     }
 
     /// The create and all that may come of it must lie within the quarantine of its placement.

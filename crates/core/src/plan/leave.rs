@@ -16,8 +16,13 @@ impl Case<'_> {
         }
         let now = self.around.now;
         // Whoever leads, and whenever it took over: the wait begins when it first saw the intent.
-        let seen = self.known.memory.intent_seen.filter(|(epoch, _)| *epoch == at.epoch);
-        let over = seen.map_or(now.monotonic, |(_, seen)| seen) + QUARANTINE;
+        let seen = self
+            .known
+            .memory
+            .placement_seen
+            .as_ref()
+            .filter(|(epoch, since, _)| (*epoch, since) == (at.epoch, &at.since));
+        let over = seen.map_or(now.monotonic, |(_, _, seen)| *seen) + QUARANTINE;
         if over > now.monotonic {
             return vec![Action::WakeAt(over)];
         }

@@ -8,7 +8,7 @@ use super::{Case, delete};
 use crate::{
     action::{Action, Alarm},
     knowledge::{Knowledge, Surroundings},
-    time::QUARANTINE,
+    time::{ORPHAN_PAUSE, QUARANTINE},
 };
 
 /// The workload is not on the manager any more. A list or a watch event does not prove that; a fresh read does, if the
@@ -19,6 +19,10 @@ pub(super) fn retire(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action>
         None => vec![Action::ProveGone { namespace: mirror.namespace.clone(), name: mirror.name.clone() }],
         Some(version) if mirror.manager_version.is_none_or(|stamp| version < stamp) => {
             vec![Action::Alarm(Alarm::ManagerRestored(format!("{}/{}", mirror.namespace, mirror.name)))]
+        }
+        // Many at once that nobody here ever saw look more like a mistake of ours than like work that is gone.
+        Some(_) if !known.memory.owner_seen && !around.may_delete_orphan => {
+            vec![Action::WakeAt(around.now.monotonic + ORPHAN_PAUSE)]
         }
         Some(_) => let_go(known, around),
     }
@@ -39,9 +43,12 @@ pub(super) fn let_go(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action>
         .collect()
 }
 
-/// From when (monotonic) on no create of an earlier leader, and none of ours without an answer, can land any more.
+/// From when (monotonic) on no create can land any more: none of an earlier leader, none of ours without an answer, and,
+/// where several dispatchers work at once, none of another one.
 fn quiet_from(known: &Knowledge, around: Surroundings<'_>) -> Duration {
-    known.memory.in_doubt.unwrap_or_default().max(around.leading_since) + QUARANTINE
+    let others = known.memory.placement_seen.as_ref().filter(|_| !around.leads_alone).map(|(_, _, seen)| *seen);
+    let doubts = [known.memory.in_doubt, others, Some(around.leading_since)];
+    doubts.into_iter().flatten().max().unwrap_or_default() + QUARANTINE
 }
 
 impl Case<'_> {

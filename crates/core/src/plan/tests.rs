@@ -8,11 +8,11 @@ use super::*;
 use crate::{
     action::MirrorRef,
     forward::Forwarded,
-    knowledge::{Memory, Sighting},
+    knowledge::{Absence, Memory, Sighting},
     placement::Link,
     policy::{Policies, Policy},
     refusal::{Ground, Refusal},
-    time::{CREATE_WINDOW, Now, QUARANTINE, STATUS_INTERVAL},
+    time::{CREATE_WINDOW, Now, ORPHAN_PAUSE, QUARANTINE, STATUS_INTERVAL},
 };
 use job_api::Rules;
 use k8s_openapi::jiff::Timestamp;
@@ -27,6 +27,8 @@ struct World {
     workers: BTreeMap<String, WorkerView>,
     policies: Policies,
     halted: Option<&'static str>,
+    leads_alone: bool,
+    may_delete_orphan: bool,
     job: Value,
 }
 
@@ -38,7 +40,8 @@ fn world() -> World {
         "status": {"conditions": []},
     });
     let workers = [("eu-1".into(), live("id-1")), ("eu-2".into(), live("id-2"))].into();
-    World { known: Knowledge::default(), workers, policies: Policies::default(), halted: None, job }
+    let (known, policies) = (Knowledge::default(), Policies::default());
+    World { known, workers, policies, halted: None, leads_alone: true, may_delete_orphan: true, job }
 }
 
 fn placement() -> Placement {
@@ -131,9 +134,17 @@ impl World {
         if !self.job.is_null() {
             self.known.workload = Some(serde_json::from_value(self.job).unwrap());
         }
-        let (workers, policies, halted, rules) = (&self.workers, &self.policies, self.halted, Rules::newest());
-        let leading_since = Duration::ZERO;
-        plan(&self.known, Surroundings { workers, policies, halted, rules, leading_since, now: NOW })
+        let around = Surroundings {
+            workers: &self.workers,
+            policies: &self.policies,
+            halted: self.halted,
+            rules: Rules::newest(),
+            leading_since: Duration::ZERO,
+            leads_alone: self.leads_alone,
+            may_delete_orphan: self.may_delete_orphan,
+            now: NOW,
+        };
+        plan(&self.known, around)
     }
 }
 
@@ -146,7 +157,7 @@ fn delete_pods_first_on(worker: &str) -> Action {
 }
 
 fn the_mirror() -> MirrorRef {
-    MirrorRef { namespace: "ml".into(), name: "train".into(), uid: "m1".into() }
+    MirrorRef { namespace: "ml".into(), name: "train".into(), uid: "m1".into(), resource_version: "5".into() }
 }
 
 /// Worker eu-1 said this, so long ago.
@@ -154,6 +165,11 @@ fn refusal(why: &str, ago: Duration) -> BTreeMap<String, Refusal> {
     let at = NOW.monotonic.checked_sub(ago).unwrap();
     let refusal = Refusal { epoch: 1, ground: Ground::Quota, why: why.into(), at, times: 1 };
     BTreeMap::from([("eu-1".into(), refusal)])
+}
+
+/// Nothing was there when the placement of that epoch had no mirror.
+fn absent(epoch: u32) -> Option<Absence> {
+    Some(Absence::proved_for(&Placement::new(String::new(), String::new(), epoch, NOW.wall)))
 }
 
 fn prove_absent() -> Action {
@@ -231,7 +247,7 @@ fn the_mirror_is_created_only_soon_after_its_placement_was_acknowledged() {
 fn after_a_restart_nothing_is_created_before_absence_is_proved_and_the_placement_recorded_again() {
     let placed = || world().placed(&placement());
     assert_eq!(placed().plan(), [prove_absent()]);
-    let proved = Memory { absent: Some(1), ..Memory::default() };
+    let proved = Memory { absent: absent(1), ..Memory::default() };
     assert_eq!(placed().remembering(proved).plan(), [Action::RecordPlacement(placement())]);
 }
 
@@ -244,7 +260,7 @@ fn a_refusal_sends_the_workload_elsewhere_but_only_after_proof_of_absence() {
         world().placed(&placement()).remembering(memory).plan()
     };
     assert_eq!(refused(None), [prove_absent()], "a refused create does not prove that nothing runs");
-    assert_eq!(refused(Some(1)), [Action::RecordPlacement(placement().leaving(0, NOW.wall))]);
+    assert_eq!(refused(absent(1)), [Action::RecordPlacement(placement().leaving(0, NOW.wall))]);
 }
 
 #[test]
@@ -269,19 +285,20 @@ fn a_move_waits_for_the_quarantine_and_for_absence_before_it_goes_on() {
     let moving = |seen_ago: Duration, absent| {
         let seen = NOW.monotonic.checked_sub(seen_ago).unwrap();
         let refusals = refusal("quota", seen_ago);
-        let memory = Memory { intent_seen: Some((2, seen)), absent, refusals, ..Memory::default() };
+        let memory =
+            Memory { placement_seen: Some((2, intent.since.clone(), seen)), absent, refusals, ..Memory::default() };
         world().placed(&intent).remembering(memory)
     };
     let second = Duration::from_secs(1);
-    let waiting = moving(second, Some(2)).plan();
+    let waiting = moving(second, absent(2)).plan();
     assert_eq!(waiting, [Action::WakeAt(NOW.monotonic.checked_sub(second).unwrap() + QUARANTINE)]);
     let unproved = moving(QUARANTINE, None);
     assert_eq!(unproved.plan(), [Action::ProveAbsent { worker: "eu-1".into(), epoch: 2 }]);
-    let plan = moving(QUARANTINE, Some(2)).plan();
+    let plan = moving(QUARANTINE, absent(2)).plan();
     let [Action::RecordPlacement(next)] = plan.as_slice() else { panic!("{plan:?}") };
     assert_eq!((next.worker.as_str(), next.epoch, next.moving, next.carried.failed), ("eu-2", 2, false, 2));
-    assert_eq!(moving(QUARANTINE, Some(2)).link("eu-1", AWAY).plan(), [], "an unreachable worker proves nothing");
-    let nobody = moving(QUARANTINE, Some(2)).link("eu-2", AWAY).plan();
+    assert_eq!(moving(QUARANTINE, absent(2)).link("eu-1", AWAY).plan(), [], "an unreachable worker proves nothing");
+    let nobody = moving(QUARANTINE, absent(2)).link("eu-2", AWAY).plan();
     let [Action::RecordPlacement(again)] = nobody.as_slice() else { panic!("{nobody:?}") };
     assert_eq!((again.worker.as_str(), again.epoch), ("eu-1", 2), "the first one is asked again");
     let left_over = moving(QUARANTINE, None).mirror_on("eu-1", running()).plan();
@@ -320,10 +337,20 @@ fn an_unreachable_worker_is_waited_for() {
 fn a_mirror_that_vanished_is_proved_absent_and_then_fails_the_workload() {
     let vanished = || world().placed(&placement()).vanished_on("eu-1", running());
     assert_eq!(vanished().plan(), [prove_absent()]);
-    let plan = vanished().remembering(Memory { absent: Some(1), ..Memory::default() }).plan();
+    let plan = vanished().remembering(Memory { absent: absent(1), ..Memory::default() }).plan();
     let [Action::WriteStatus { status, .. }] = plan.as_slice() else { panic!("{plan:?}") };
     let failed = conditions::find(status.conditions.as_deref().unwrap(), "Failed").unwrap();
     assert_eq!(failed.reason.as_deref(), Some("MirrorDeleted"));
+}
+
+#[test]
+fn a_proof_of_absence_from_before_the_mirror_was_recorded_says_nothing() {
+    let recorded = placement().with_mirror("m1");
+    let proved_before = Memory { absent: absent(1), ..Memory::default() };
+    assert_eq!(world().placed(&recorded).remembering(proved_before).plan(), [prove_absent()]);
+    let proved_since = Memory { absent: Some(Absence::proved_for(&recorded)), ..Memory::default() };
+    let plan = world().placed(&recorded).remembering(proved_since).plan();
+    assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "{plan:?}");
 }
 
 #[test]
@@ -452,8 +479,32 @@ fn a_finished_mirror_guards_its_name_until_no_create_can_land_any_more() {
 }
 
 #[test]
+fn without_a_lease_a_finished_mirror_also_guards_against_creates_of_other_dispatchers() {
+    let let_go = |leads_alone, seen| {
+        let placement_seen = Some((1, placement().since, seen));
+        let memory = Memory { gone: Some(42), owner_seen: true, placement_seen, ..Memory::default() };
+        let world = World { leads_alone, ..world() };
+        world.without_workload().mirror_on("eu-1", complete()).remembering(memory).plan()
+    };
+    assert_eq!(let_go(true, NOW.monotonic), [delete_on("eu-1")]);
+    assert_eq!(let_go(false, NOW.monotonic), [Action::WakeAt(NOW.monotonic + QUARANTINE)]);
+    assert_eq!(let_go(false, NOW.monotonic.checked_sub(QUARANTINE).unwrap()), [delete_on("eu-1")]);
+}
+
+#[test]
+fn orphans_that_nobody_here_ever_saw_are_deleted_in_batches() {
+    let orphan = |owner_seen| {
+        let memory = Memory { gone: Some(42), owner_seen, ..Memory::default() };
+        let world = World { may_delete_orphan: false, ..world() };
+        world.without_workload().mirror_on("eu-1", running()).remembering(memory).plan()
+    };
+    assert_eq!(orphan(false), [Action::WakeAt(NOW.monotonic + ORPHAN_PAUSE)]);
+    assert_eq!(orphan(true), [delete_on("eu-1")], "what its user deleted is no orphan of unknown descent");
+}
+
+#[test]
 fn pods_without_a_mirror_prove_that_there_was_one() {
-    let memory = Memory { absent: Some(1), evidence: Some(1), ..Memory::default() };
+    let memory = Memory { absent: absent(1), evidence: Some(1), ..Memory::default() };
     let plan = world().placed(&placement()).remembering(memory).plan();
     let [Action::WriteStatus { status, .. }] = plan.as_slice() else { panic!("{plan:?}") };
     assert!(conditions::is_true(status.conditions.as_deref().unwrap(), "Failed"));

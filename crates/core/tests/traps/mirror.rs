@@ -85,6 +85,8 @@ fn planned(workload: &Value) -> Vec<Action> {
             halted: None,
             rules: Rules::newest(),
             leading_since: std::time::Duration::ZERO,
+            leads_alone: true,
+            may_delete_orphan: true,
             now,
         },
     )

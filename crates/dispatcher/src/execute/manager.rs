@@ -24,13 +24,14 @@ pub(super) async fn record_placement(
 ) -> Result<(), Unfinished> {
     let uid = &workload.uid;
     let body = patch::placement(workload, placement).map_err(|error| log("encode", uid, &error))?;
+    // From when it may have been stored, not from when we heard of it: that is what others' quarantine counts from.
+    let sent = shared.clock.now().monotonic;
     let answer = patch_status(shared, workload, &body).await?;
     let (worker, epoch) = (&placement.worker, placement.epoch);
     shared.metrics().placed(uid, worker);
     tracing::info!(job = name_of(workload), worker, epoch, moving = placement.moving, "placed");
-    let acknowledged = Some((epoch, shared.clock.now().monotonic));
     shared.index.remember(uid, |memory| {
-        memory.acknowledged = acknowledged;
+        memory.acknowledged = Some((epoch, sent));
         memory.absent = None;
     });
     if !placement.moving && placement.mirror.is_none() {

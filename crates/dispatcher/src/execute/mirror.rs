@@ -6,13 +6,14 @@ use jobferry_api::labels;
 use jobferry_core::{
     action::{MirrorRef, Pods},
     claim::{self, Whose},
+    knowledge::Absence,
     mirror::mirror_of,
     record::{Placement, Record},
     refusal::{Ground, Refusal},
     time::{CREATE_WINDOW, WRITE_DEADLINE},
     workload::{Mirror, Workload},
 };
-use jobferry_kubeio::{self as kubeio, Patch};
+use jobferry_kubeio::{self as kubeio, CallError, Patch};
 use kube::Client;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
@@ -86,8 +87,12 @@ async fn accept(
         shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
         return Ok(());
     };
-    // Only when it is gone may the worker count as one that has nothing of this workload.
-    delete(shared, client, uid, worker, &MirrorRef::from(&mirror), Pods::First).await?;
+    shared.index.discard(uid, worker, &mirror.uid);
+    // It may have been written to since: it is deleted whatever it has become.
+    match send_delete(client, &MirrorRef::from(&mirror), Pods::First, None).await {
+        Err(error) if !error.is_not_found() => return Err(log("delete the altered mirror", uid, &error)),
+        _ => {}
+    }
     refuse(shared, uid, placement, Ground::Altered, why);
     Ok(())
 }
@@ -100,18 +105,13 @@ pub(super) async fn prove_absent(shared: &Arc<Shared>, client: &Client, workload
     if identity != at.identity {
         return Err(log("look for the mirror", uid, &format!("another cluster, {identity}, answers as {}", at.worker)));
     }
+    let before = shared.index.last_seen(uid, &at.worker);
     let path = paths::job(&workload.namespace, &workload.name);
     match read_raw(client, &path).await {
         Ok(answer) => judge(shared, client, workload, at, &answer).await,
         Err(error) if error.is_not_found() => {
             let pods = has_pods(client, uid, &workload.namespace).await?;
-            shared.index.remember(uid, |memory| {
-                memory.absent = Some(at.epoch);
-                memory.evidence = pods.then_some(at.epoch);
-            });
-            if let Some(mirror) = &at.mirror {
-                shared.index.mark_vanished(uid, &at.worker, mirror);
-            }
+            shared.index.prove_absent(uid, at, before.as_deref(), pods);
             Ok(())
         }
         Err(error) => Err(log("look for the mirror", uid, &error)),
@@ -127,6 +127,14 @@ async fn judge(
     answer: &[u8],
 ) -> Result<(), Unfinished> {
     let mirror: Mirror = decode(answer)?;
+    if shared.index.is_discarded(&workload.uid, &mirror.uid) {
+        if !mirror.deleting
+            && let Err(error) = send_delete(client, &MirrorRef::from(&mirror), Pods::First, None).await
+        {
+            log("delete the altered mirror", &workload.uid, &error);
+        }
+        return Err(Unfinished);
+    }
     match claim::whose(&decode(answer)?, &mirror, workload, at, &shared.origin) {
         Whose::Ours => {
             shared.lanes.plan_all(shared.index.apply_mirror(&at.worker, mirror));
@@ -139,10 +147,10 @@ async fn judge(
             let marked = kubeio::patch(client, &path, Patch::Merge, body, WRITE_DEADLINE).await;
             learn(shared, &at.worker, &marked.map_err(|error| log("mark the mirror again", &workload.uid, &error))?)
         }
-        Whose::Predecessors => Err(Unfinished),
+        Whose::Going => Err(Unfinished),
         Whose::Foreign => {
             let message = format!("a Job named {} exists there and is not ours", name_of(workload));
-            shared.index.remember(&workload.uid, |memory| memory.absent = Some(at.epoch));
+            shared.index.remember(&workload.uid, |memory| memory.absent = Some(Absence::proved_for(at)));
             refuse(shared, &workload.uid, at, Ground::NameTaken, message);
             Ok(())
         }
@@ -190,27 +198,54 @@ pub(super) async fn delete(
     mirror: &MirrorRef,
     pods: Pods,
 ) -> Result<(), Unfinished> {
+    let outcome = send_delete(client, mirror, pods, Some(&mirror.resource_version)).await;
+    match outcome.inspect_err(|error| shared.metrics().worker_write_failed(worker, error)) {
+        Ok(()) => {
+            tracing::info!(job = format!("{}/{}", mirror.namespace, mirror.name), worker, "mirror deleted");
+            shared.index.mark_deleting(uid, worker, &mirror.uid);
+            Ok(())
+        }
+        Err(error) if error.is_not_found() => {
+            shared.index.mark_vanished(uid, worker, &mirror.uid);
+            Ok(())
+        }
+        Err(error) if error.is_conflict() => look_again(shared, client, uid, worker, mirror).await,
+        Err(error) => Err(log("delete the mirror", uid, &error)),
+    }
+}
+
+/// The mirror changed since the decision to delete it (it may have finished), or its name belongs to another object now.
+async fn look_again(
+    shared: &Arc<Shared>,
+    client: &Client,
+    uid: &str,
+    worker: &str,
+    mirror: &MirrorRef,
+) -> Result<(), Unfinished> {
+    match read_raw(client, &paths::job(&mirror.namespace, &mirror.name)).await {
+        Ok(answer) if decode::<Mirror>(&answer)?.uid == mirror.uid => learn(shared, worker, &answer),
+        Err(error) if !error.is_not_found() => Err(log("look at the mirror again", uid, &error)),
+        _ => {
+            shared.index.mark_vanished(uid, worker, &mirror.uid);
+            Ok(())
+        }
+    }
+}
+
+async fn send_delete(
+    client: &Client,
+    mirror: &MirrorRef,
+    pods: Pods,
+    resource_version: Option<&str>,
+) -> Result<(), CallError> {
     let policy = match pods {
         Pods::Later => "Background",
         Pods::First => "Foreground",
     };
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions",
-        "propagationPolicy": policy, "preconditions": {"uid": mirror.uid},
+        "propagationPolicy": policy, "preconditions": {"uid": mirror.uid, "resourceVersion": resource_version},
     });
     let path = paths::job(&mirror.namespace, &mirror.name);
-    let outcome = kubeio::delete(client, &path, options.to_string().into_bytes(), WRITE_DEADLINE).await;
-    match outcome.inspect_err(|error| shared.metrics().worker_write_failed(worker, error)) {
-        Ok(_) => {
-            tracing::info!(job = format!("{}/{}", mirror.namespace, mirror.name), worker, "mirror deleted");
-            shared.index.mark_deleting(uid, worker, &mirror.uid);
-            Ok(())
-        }
-        // Gone already, or the name belongs to another object now.
-        Err(error) if error.is_not_found() || error.is_conflict() => {
-            shared.index.mark_vanished(uid, worker, &mirror.uid);
-            Ok(())
-        }
-        Err(error) => Err(log("delete the mirror", uid, &error)),
-    }
+    kubeio::delete(client, &path, options.to_string().into_bytes(), WRITE_DEADLINE).await.map(drop)
 }

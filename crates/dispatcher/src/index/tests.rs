@@ -4,7 +4,7 @@ use super::*;
 use jobferry_core::placement::CREATE_SLOTS;
 use jobferry_core::{
     refusal::{Ground, Refusal},
-    time::Now,
+    time::{Now, ORPHAN_BATCH},
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
@@ -49,7 +49,7 @@ fn go_live(index: &Index, name: &str) -> Vec<Uid> {
 }
 
 fn plan_of(index: &Index, uid: &str) -> Planned {
-    index.plan(uid, Rules::newest(), Duration::ZERO, NOW)
+    index.plan(uid, Term { rules: Rules::newest(), since: Duration::ZERO, alone: true }, NOW)
 }
 
 fn sighting(index: &Index, uid: &str, worker: &str) -> Option<Sighting> {
@@ -140,4 +140,40 @@ fn an_identity_belongs_to_one_worker_even_while_it_is_away() {
     assert_eq!(index.claim_identity("eu-2", "id"), Err("eu-1".into()));
     index.remove_worker("eu-1");
     assert_eq!(index.claim_identity("eu-2", "id"), Ok(()));
+}
+
+#[test]
+fn an_answer_that_nothing_is_there_says_nothing_about_a_mirror_that_was_seen_meanwhile() {
+    let index = index(&["eu-1"]);
+    index.apply_workload(placed("u1", 5, "eu-1"));
+    let at = Placement::new("eu-1".into(), "id-eu-1".into(), 1, NOW.wall);
+    let absent = |index: &Index| index.lock().workloads["u1"].memory.absent.clone();
+
+    let before = index.last_seen("u1", "eu-1");
+    index.apply_mirror("eu-1", mirror("u1", "m1", 11));
+    index.prove_absent("u1", &at, before.as_deref(), false);
+    assert_eq!(absent(&index), None);
+
+    let before = index.last_seen("u1", "eu-1");
+    index.prove_absent("u1", &at, before.as_deref(), false);
+    assert_eq!(absent(&index), Some(Absence::proved_for(&at)));
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Vanished(mirror("u1", "m1", 11))));
+}
+
+#[test]
+fn mirrors_whose_workload_was_never_seen_are_deleted_in_batches() {
+    let index = index(&["eu-1"]);
+    let deletes = |index: &Index| {
+        let all = (0..ORPHAN_BATCH + 20).map(|number| format!("u{number}"));
+        let plans = all.map(|uid| plan_of(index, &uid).actions);
+        plans.filter(|actions| matches!(actions[..], [Action::DeleteMirror { .. }])).count()
+    };
+    for number in 0..ORPHAN_BATCH + 20 {
+        let uid = format!("u{number}");
+        let orphan = Mirror { manager_version: Some(1), ..mirror(&uid, &format!("m{number}"), 1) };
+        index.apply_mirror("eu-1", orphan);
+        index.remember(&uid, |memory| memory.gone = Some(7));
+    }
+    assert_eq!(deletes(&index), ORPHAN_BATCH);
+    assert_eq!(deletes(&index), ORPHAN_BATCH, "the same ones, planned again");
 }
