@@ -132,14 +132,14 @@ fn heed(shared: &Shared, namespace: &str, canary: &Canary, why: Option<&'static 
 mod tests {
     use super::*;
 
-    fn verdict_on(spec: Value, status: Value) -> Option<&'static str> {
+    fn verdict_on(spec: &Value, status: &Value) -> Option<&'static str> {
         let canary = json!({"metadata": {"uid": "c", "resourceVersion": "1"}, "spec": spec, "status": status});
         verdict(&serde_json::from_value(canary).unwrap())
     }
 
     #[test]
     fn a_canary_that_nobody_touches_lets_work_be_placed() {
-        assert_eq!(verdict_on(json!({"managedBy": "jobferry.dev/canary"}), json!({})), None);
+        assert_eq!(verdict_on(&json!({"managedBy": "jobferry.dev/canary"}), &json!({})), None);
     }
 
     #[test]
@@ -154,7 +154,7 @@ mod tests {
             ),
             (json!({"managedBy": "jobferry.dev/canary"}), json!({"startTime": "2026-01-01T00:00:00Z"}), "acts on Jobs"),
         ] {
-            let why = verdict_on(spec.clone(), status).unwrap_or_default();
+            let why = verdict_on(&spec, &status).unwrap_or_default();
             assert!(why.contains(word), "{spec}: {why}");
         }
     }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::*;
 
-fn workload(status: Value) -> Workload {
+fn workload(status: &Value) -> Workload {
     let job = json!({
         "metadata": {"namespace": "ml", "name": "train", "uid": "u", "resourceVersion": "1"},
         "spec": {"managedBy": managed_by::DISPATCHER, "template": {}},
@@ -18,7 +18,7 @@ fn placement(worker: &str, epoch: u32) -> Placement {
 }
 
 fn placed_on(worker: &str) -> Workload {
-    Workload { record: Record::Placed(placement(worker, 1)), ..workload(json!({})) }
+    Workload { record: Record::Placed(placement(worker, 1)), ..workload(&json!({})) }
 }
 
 fn told(reason: &str) -> Action {
@@ -39,10 +39,10 @@ fn each_turn_in_the_life_of_a_workload_is_told_in_its_words() {
     let mut moving = placement("eu-1", 2);
     moving.moving = true;
     for (workload, action, severity, reason, message) in [
-        (workload(json!({})), Action::RecordPlacement(placement("eu-1", 1)), Normal, "Placed", "on worker eu-1"),
+        (workload(&json!({})), Action::RecordPlacement(placement("eu-1", 1)), Normal, "Placed", "on worker eu-1"),
         (placed_on("eu-1"), Action::RecordPlacement(moving), Normal, "Moving", "leaves worker eu-1, which refuses it"),
-        (workload(json!({})), told("NoWorkerFits"), Warning, "WaitingForWorker", "because"),
-        (workload(json!({})), told("InvalidNarrowing"), Warning, "InvalidNarrowing", "because"),
+        (workload(&json!({})), told("NoWorkerFits"), Warning, "WaitingForWorker", "because"),
+        (workload(&json!({})), told("InvalidNarrowing"), Warning, "InvalidNarrowing", "because"),
         (placed_on("eu-1"), told("Refused"), Warning, "Refused", "because"),
         (placed_on("eu-1"), told("EditRefused"), Warning, "EditRefused", "because"),
         (
@@ -72,7 +72,7 @@ fn what_is_no_news_is_not_told() {
     for (workload, action) in [
         (placed_on("eu-1"), Action::RecordPlacement(placement("eu-1", 1))),
         (placed_on("eu-1"), wrote(json!({"active": 1}))),
-        (workload(end("Complete", "CompletionsReached")), wrote(end("Complete", "CompletionsReached"))),
+        (workload(&end("Complete", "CompletionsReached")), wrote(end("Complete", "CompletionsReached"))),
         (placed_on("eu-1"), told("Placed")),
         (placed_on("eu-1"), told("Moving")),
         (placed_on("eu-1"), Action::ReadAgain),
