@@ -6,9 +6,11 @@
 //! ```
 
 mod cluster;
+pub(crate) mod home;
 mod logs;
+mod plan;
 
-use std::{collections::BTreeMap, path::Path, sync::Arc};
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -20,19 +22,13 @@ use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{dispatcher::wall_clock, install, worker};
-use cluster::Cluster;
 pub(crate) use cluster::random_seed;
+use cluster::{Cluster, ClusterPlan};
+use home::Home;
+pub(crate) use plan::{FleetPlan, MANAGER, WorkerPlan};
 
 /// How long the dispatcher may take to connect to a worker in the same process.
 const CONNECTED_WITHIN_SECONDS: u64 = 30;
-
-/// A worker to start.
-pub(crate) struct WorkerPlan {
-    /// Its name.
-    pub(crate) name: String,
-    /// Labels of its `Worker`.
-    pub(crate) labels: BTreeMap<String, String>,
-}
 
 /// A running fleet.
 pub(crate) struct Fleet {
@@ -44,29 +40,39 @@ pub(crate) struct Fleet {
 
 impl Fleet {
     /// Starts the clusters and the dispatcher, and waits until it is connected to every worker. Pods keep their files
-    /// and logs below `directory`.
-    pub(crate) async fn start(directory: &Path, plans: &[WorkerPlan]) -> anyhow::Result<Self> {
+    /// and logs in `home`; what is `durable` keeps everything there.
+    pub(crate) async fn start(home: &Home, plan: &FleetPlan, durable: bool) -> anyhow::Result<Self> {
         let (tasks, stop) = (TaskTracker::new(), CancellationToken::new());
-        let start = async |name: &str, jobs: JobOptions| {
-            Cluster::start(name, jobs, &directory.join(name), &tasks, &stop)
-                .await
-                .with_context(|| format!("cluster {name} does not start"))
-        };
         let clock = jobferry_cluster::system_clock();
-        let mut jobs = JobOptions::standard(Arc::clone(&clock), random_seed());
-        jobs.managed_by.push(managed_by::LOCAL.into());
-        let manager = start("manager", jobs).await?;
+        let start = async |name: &str, own: &[&str], worker: WorkerPlan| {
+            let mut jobs = JobOptions::standard(Arc::clone(&clock), random_seed());
+            jobs.managed_by.extend(own.iter().map(ToString::to_string));
+            let (directory, capacity) = (home.cluster(name), worker.capacity);
+            let plan = ClusterPlan { name: name.to_owned(), jobs, capacity, directory, durable };
+            Cluster::start(plan, &tasks, &stop).await.with_context(|| format!("cluster {name} does not start"))
+        };
+        let manager = start(MANAGER, &[managed_by::LOCAL], WorkerPlan::default()).await?;
         let mut workers = Vec::new();
-        for plan in plans {
-            workers.push(start(&plan.name, JobOptions::standard(Arc::clone(&clock), random_seed())).await?);
+        for worker in &plan.workers {
+            workers.push(start(&worker.name, &[], worker.clone()).await?);
         }
         let fleet = Self { manager, workers, tasks, stop };
-        fleet.register(plans).await?;
+        fleet.register(&plan.workers).await?;
         fleet.dispatch();
-        for plan in plans {
-            worker::wait_until_connected(fleet.manager(), &plan.name, CONNECTED_WITHIN_SECONDS).await?;
+        for worker in &plan.workers {
+            worker::wait_until_connected(fleet.manager(), &worker.name, CONNECTED_WITHIN_SECONDS).await?;
         }
         Ok(fleet)
+    }
+
+    /// A client for each cluster, the manager first.
+    pub(crate) fn clients(&self) -> impl Iterator<Item = (&str, &Client)> {
+        std::iter::once(&self.manager).chain(&self.workers).map(|cluster| (cluster.name.as_str(), &cluster.client))
+    }
+
+    /// The worker of that name, to be cut off for a while.
+    pub(crate) fn worker(&mut self, name: &str) -> Option<&mut Cluster> {
+        self.workers.iter_mut().find(|cluster| cluster.name == name)
     }
 
     /// A client for the management cluster.

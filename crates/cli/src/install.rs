@@ -43,7 +43,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     if args.print {
         if matches!(args.role, Role::Manager) {
-            print!("{}---\n", manifests::custom_resource_definitions()?);
+            println!("{}---", manifests::custom_resource_definitions()?);
         }
         print!("{manifest}");
         return Ok(ExitCode::SUCCESS);

@@ -32,10 +32,14 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// See it work: a management cluster and two workers in this process, three Jobs
+    /// See it work: a management cluster and three workers in this process, six telling Jobs
     Demo,
     /// Run a fleet without Kubernetes, for kubectl to play with
     Up(up::Args),
+    /// Say how the fleet of `jobferry up` is
+    Status(up::Place),
+    /// Stop the fleet of `jobferry up`
+    Down(up::Place),
     /// Run the dispatcher for a management cluster
     Dispatcher(dispatcher::Args),
     /// Run Jobs of a cluster by our own Job controller
@@ -63,6 +67,8 @@ fn main() -> ExitCode {
     let outcome = match cli.command {
         Command::Demo => in_runtime(demo::run()),
         Command::Up(args) => in_runtime(up::run(args)),
+        Command::Status(place) => in_runtime(up::status(place)),
+        Command::Down(place) => in_runtime(up::down(place)),
         Command::Dispatcher(args) => in_runtime(dispatcher::run(args)),
         Command::JobController(args) => in_runtime(job_controller::run(args)),
         Command::Install(args) => in_runtime(install::run(args)),

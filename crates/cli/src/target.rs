@@ -9,7 +9,7 @@ use kube::{
 };
 
 /// The cluster to talk to.
-#[derive(clap::Args, Clone, Debug)]
+#[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Target {
     /// Path to the kubeconfig of the management cluster [default: as kubectl finds it]
     #[arg(long, value_name = "FILE")]

@@ -8,6 +8,8 @@ use std::process::ExitCode;
 
 pub(crate) use join::wait_until_connected;
 
+use crate::target::Target;
+
 /// Where the API server keeps Workers.
 const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
 
@@ -26,6 +28,11 @@ pub(crate) enum Command {
     Uncordon(tend::Args),
     /// Remove a worker, also one that does not answer any more
     Forget(tend::ForgetArgs),
+}
+
+/// Prints all workers of a cluster as a table.
+pub(crate) async fn show(target: Target) -> anyhow::Result<()> {
+    show::list(show::ListArgs::table(target)).await
 }
 
 /// Runs a subcommand.

@@ -30,6 +30,12 @@ pub(crate) struct ListArgs {
     output: Output,
 }
 
+impl ListArgs {
+    pub(super) const fn table(target: Target) -> Self {
+        Self { target, output: Output::Table }
+    }
+}
+
 /// Flags of `jobferry worker describe`.
 #[derive(clap::Args)]
 pub(crate) struct DescribeArgs {

@@ -1,0 +1,109 @@
+//! What a fleet consists of: `--workers N`, or a file.
+
+use std::{collections::BTreeMap, fs, path::Path};
+
+use anyhow::{Context as _, bail, ensure};
+use serde::{Deserialize, Serialize};
+
+/// The name of the management cluster among the fleet's clusters.
+pub(crate) const MANAGER: &str = "manager";
+
+/// The workers of a fleet. The form of `fleet.yaml`:
+///
+/// ```yaml
+/// workers:
+///   - name: eu-1
+///     labels: {region: eu, gpu: a100}
+///     capacity: {cpu: "8", memory: 16Gi}
+/// ```
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct FleetPlan {
+    pub(crate) workers: Vec<WorkerPlan>,
+}
+
+/// A worker to start.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(crate) struct WorkerPlan {
+    /// Its name.
+    pub(crate) name: String,
+    /// Labels of its `Worker`.
+    pub(crate) labels: BTreeMap<String, String>,
+    /// What its node offers to pods; by default what this machine has.
+    pub(crate) capacity: BTreeMap<String, String>,
+}
+
+impl FleetPlan {
+    /// `worker-1`, `worker-2`, ...
+    pub(crate) fn numbered(workers: u16) -> Self {
+        let worker = |number| WorkerPlan { name: format!("worker-{number}"), ..WorkerPlan::default() };
+        Self { workers: (1..=workers).map(worker).collect() }
+    }
+
+    /// Reads `fleet.yaml`.
+    pub(crate) fn read(path: &Path) -> anyhow::Result<Self> {
+        let file = path.display();
+        let text = fs::read_to_string(path).with_context(|| format!("fleet file {file}"))?;
+        let plan: Self = serde_saphyr::from_str(&text).with_context(|| format!("fleet file {file}"))?;
+        plan.check().with_context(|| format!("fleet file {file}"))?;
+        Ok(plan)
+    }
+
+    fn check(&self) -> anyhow::Result<()> {
+        ensure!(!self.workers.is_empty(), "`workers` is empty; name at least one");
+        for (at, worker) in self.workers.iter().enumerate() {
+            let name = &worker.name;
+            let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+            let framed = !name.starts_with('-') && !name.ends_with('-');
+            if name.is_empty() || name.len() > 63 || !name.chars().all(legal) || !framed {
+                bail!("workers[{at}].name `{name}`: at most 63 lower-case letters, digits and inner dashes");
+            }
+            ensure!(name != MANAGER, "workers[{at}].name: `{MANAGER}` is the management cluster; choose another name");
+            let twin = self.workers[..at].iter().position(|other| other.name == *name);
+            ensure!(twin.is_none(), "workers[{at}].name: `{name}` is there twice");
+        }
+        Ok(())
+    }
+
+    /// A name of `before` that this plan lacks.
+    pub(crate) fn lacks<'a>(&self, before: &'a Self) -> Option<&'a str> {
+        let has = |name: &str| self.workers.iter().any(|worker| worker.name == name);
+        before.workers.iter().map(|worker| worker.name.as_str()).find(|name| !has(name))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> anyhow::Result<FleetPlan> {
+        let file = tempfile::NamedTempFile::new()?;
+        fs::write(file.path(), text)?;
+        FleetPlan::read(file.path())
+    }
+
+    #[test]
+    fn a_fleet_file_names_workers_with_labels_and_capacity() {
+        let plan = read("workers: [{name: eu-1, labels: {region: eu}, capacity: {cpu: '8'}}, {name: us-1}]").unwrap();
+        assert_eq!(plan.workers[0].labels["region"], "eu");
+        assert_eq!(plan.workers[0].capacity["cpu"], "8");
+        assert_eq!(plan.lacks(&FleetPlan::numbered(1)), Some("worker-1"));
+        assert_eq!(FleetPlan::numbered(3).lacks(&FleetPlan::numbered(2)), None);
+    }
+
+    #[test]
+    fn what_is_wrong_in_a_fleet_file_is_named() {
+        for (text, expected) in [
+            ("workers: []", "`workers` is empty"),
+            ("workers: [{name: Eu}]", "workers[0].name `Eu`"),
+            ("workers: [{name: a}, {name: a}]", "workers[1].name: `a` is there twice"),
+            ("workers: [{name: manager}]", "is the management cluster"),
+            ("workers: [{name: a, gpus: 2}]", "gpus"),
+            ("[", "fleet file"),
+        ] {
+            let error = format!("{:#}", read(text).unwrap_err());
+            assert!(error.contains(expected), "{text}: {error}");
+        }
+    }
+}
