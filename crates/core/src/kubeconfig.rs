@@ -58,6 +58,8 @@ pub enum Refused {
 pub fn read(document: &Value) -> Result<Access, Refused> {
     let config = object(document, "kubeconfig")?;
     only(config, "", &["apiVersion", "kind", "clusters", "users", "contexts", "current-context", "preferences"])?;
+    is(config, "apiVersion", "v1")?;
+    is(config, "kind", "Config")?;
     let context_name = text(config, "current-context", "current-context")?;
     let context = entry(config, "contexts", "context", context_name)?;
     only(context, "context.", &["cluster", "user", "namespace"])?;
@@ -66,16 +68,19 @@ pub fn read(document: &Value) -> Result<Access, Refused> {
 
     only(cluster, "cluster.", &["server", "certificate-authority-data", "tls-server-name"])?;
     let server = text(cluster, "server", "cluster.server")?;
-    if !server.starts_with("https://") {
-        return Err(Refused::NotAllowed { field: "cluster.server".into(), why: "only https servers are dialled" });
-    }
+    server_is_plain(server).map_err(|why| Refused::NotAllowed { field: "cluster.server".into(), why })?;
     only(user, "user.", &["token", "client-certificate-data", "client-key-data"])?;
     let credential = if user.contains_key("token") {
         if user.len() > 1 {
             let why = "a token and a client certificate together: give one of them";
             return Err(Refused::NotAllowed { field: "user.token".into(), why });
         }
-        Credential::Token(text(user, "token", "user.token")?.into())
+        let token = text(user, "token", "user.token")?;
+        if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            let why = "a token goes into a header: neither spaces nor line breaks";
+            return Err(Refused::NotAllowed { field: "user.token".into(), why });
+        }
+        Credential::Token(token.into())
     } else {
         Credential::Certificate {
             certificate: text(user, "client-certificate-data", "user.token` or `user.client-certificate-data")?.into(),
@@ -86,9 +91,40 @@ pub fn read(document: &Value) -> Result<Access, Refused> {
         server: server.into(),
         certificate_authority_data: text(cluster, "certificate-authority-data", "cluster.certificate-authority-data")?
             .into(),
-        tls_server_name: cluster.get("tls-server-name").and_then(Value::as_str).map(Into::into),
+        tls_server_name: match cluster.get("tls-server-name") {
+            None => None,
+            Some(_) => Some(text(cluster, "tls-server-name", "cluster.tls-server-name")?.into()),
+        },
         credential,
     })
+}
+
+/// `https://host:port/path` and nothing cleverer: what we dial must be what a reader of the Secret sees.
+fn server_is_plain(server: &str) -> Result<(), &'static str> {
+    let rest = server.strip_prefix("https://").ok_or("only https servers are dialled")?;
+    let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+    if rest.contains('@') {
+        return Err("it holds a name or password; give a token or a client certificate");
+    }
+    let plain = |text: &str, more: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || more.contains(c));
+    if host.is_empty() || !plain(host, ".-:[]") || !plain(path, ".-_/:~") || path.contains("..") {
+        return Err("write https://host:port, and a plain path if there must be one");
+    }
+    // No API server lives there, but the metadata services of clouds do.
+    if host.starts_with("169.254.") || host.to_ascii_lowercase().starts_with("[fe80:") {
+        return Err("link-local addresses are not dialled");
+    }
+    Ok(())
+}
+
+/// Refuses a document that says to be something else.
+fn is(config: &Map<String, Value>, key: &str, expected: &str) -> Result<(), Refused> {
+    match config.get(key) {
+        Some(found) if found != expected => {
+            Err(Refused::NotAllowed { field: key.into(), why: "this is not a kubeconfig of version v1" })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses every key that is not allowed, with the reason for the well-known dangerous ones.
@@ -137,6 +173,7 @@ fn entry<'a>(
     if found.next().is_some() {
         return Err(Refused::NotAllowed { field: list.into(), why: "two entries have the same name" });
     }
+    only(object(first, list)?, &format!("{list}."), &["name", kind])?;
     object(first.get(kind).unwrap_or(&Value::Null), kind)
 }
 
@@ -183,11 +220,38 @@ mod tests {
             ("/contexts/0/context", "cluster", json!("other"), "no cluster named `other`"),
             ("", "current-context", json!("d"), "no context named `d`"),
             ("", "extensions", json!([]), "`extensions` is not allowed"),
+            ("", "kind", json!("List"), "`kind` is not allowed: this is not a kubeconfig"),
+            ("/users/0", "exec", json!({}), "`users.exec` is not allowed"),
+            ("/users/0/user", "token", json!("a\r\nX-Remote-User: root"), "neither spaces nor line breaks"),
+            ("/clusters/0/cluster", "tls-server-name", json!(7), "`cluster.tls-server-name` is missing or has"),
         ] {
             let mut document = kubeconfig();
             document.pointer_mut(pointer).unwrap()[key] = value;
             let message = read(&document).unwrap_err().to_string();
             assert!(message.contains(refused), "{pointer}/{key}: {message}");
+        }
+    }
+
+    #[test]
+    fn a_server_is_a_host_a_port_and_perhaps_a_path() {
+        for server in ["https://eu-1:6443", "https://10.0.0.1", "https://[fd00::1]:6443", "https://proxy/k8s/c-1"] {
+            assert_eq!(server_is_plain(server), Ok(()), "{server}");
+        }
+        for (server, why) in [
+            ("http://eu-1", "only https"),
+            ("HTTPS://eu-1", "only https"),
+            ("https://", "write https://host:port"),
+            ("https://eu 1", "write https://host:port"),
+            ("https://eu-1/../admin", "write https://host:port"),
+            ("https://eu-1/?as=root", "write https://host:port"),
+            ("https://eu-1/#fragment", "write https://host:port"),
+            ("https://admin:secret@eu-1", "name or password"),
+            ("https://eu-1:6443@evil", "name or password"),
+            ("https://169.254.169.254", "link-local"),
+            ("https://[FE80::1]", "link-local"),
+        ] {
+            let refused = server_is_plain(server).unwrap_err();
+            assert!(refused.contains(why), "{server}: {refused}");
         }
     }
 }

@@ -171,3 +171,6 @@ fn rebuilt(access: Access) -> Kubeconfig {
         ..Kubeconfig::default()
     }
 }
+
+#[cfg(test)]
+mod attacks;

@@ -12,6 +12,7 @@ mod canary;
 mod connect;
 mod events;
 mod execute;
+mod finalizer;
 mod health;
 mod index;
 mod lanes;

@@ -15,6 +15,10 @@ pub(crate) fn job_status(namespace: &str, name: &str) -> String {
 pub(crate) const POLICIES: &str = "/apis/jobferry.dev/v1alpha1/dispatchpolicies";
 pub(crate) const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
 
+pub(crate) fn worker(name: &str) -> String {
+    format!("{WORKERS}/{name}")
+}
+
 pub(crate) fn worker_status(name: &str) -> String {
-    format!("{WORKERS}/{name}/status")
+    format!("{}/status", worker(name))
 }

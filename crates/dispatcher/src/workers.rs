@@ -11,7 +11,7 @@ use jobferry_core::placement::Link;
 use jobferry_kubeio::{self as kubeio, Collection, Event};
 use tokio_util::sync::CancellationToken;
 
-use crate::{Shared, link, paths, spawn};
+use crate::{Shared, finalizer, link, paths, spawn};
 
 /// A connection that was started.
 struct Started {
@@ -75,9 +75,13 @@ fn apply(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, worker: 
     }
     let touched = shared.index.change_worker(&name, |view| {
         view.labels = worker.metadata.labels.clone().unwrap_or_default();
-        view.cordoned = worker.spec.cordoned;
+        // One that is about to go gets no new work.
+        view.cordoned = worker.spec.cordoned || is_deleted(&worker);
     });
     shared.lanes.plan_all(touched);
+    if started.get(&name).is_none_or(|before| is_deleted(&before.worker) != is_deleted(&worker)) {
+        finalizer::tend(shared, &worker);
+    }
     match started.entry(name) {
         Entry::Vacant(entry) => {
             let stop = connect(shared, &worker);
@@ -92,6 +96,10 @@ fn apply(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, worker: 
             }
         }
     }
+}
+
+fn is_deleted(worker: &Worker) -> bool {
+    worker.metadata.deletion_timestamp.is_some()
 }
 
 fn connect(shared: &Arc<Shared>, worker: &Worker) -> CancellationToken {

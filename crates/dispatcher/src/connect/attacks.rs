@@ -1,0 +1,129 @@
+//! Kubeconfigs that want to hurt us. Whoever can write a Worker's Secret must not thereby run programs, read files or send
+//! requests as the dispatcher.
+
+use std::{io::ErrorKind, net::TcpListener};
+
+use serde_json::{Value, json};
+
+use super::client_of;
+
+/// A trap for everything that a kubeconfig could make us do.
+struct Trap {
+    directory: tempfile::TempDir,
+    listener: TcpListener,
+}
+
+impl Trap {
+    fn set() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.set_nonblocking(true).unwrap();
+        Self { directory: tempfile::tempdir().unwrap(), listener }
+    }
+
+    /// A file that exists once somebody ran our program.
+    fn marker(&self) -> String {
+        self.directory.path().join("executed").display().to_string()
+    }
+
+    fn address(&self) -> String {
+        self.listener.local_addr().unwrap().to_string()
+    }
+
+    fn is_untouched(&self) -> bool {
+        let dialled = self.listener.accept().map_err(|error| error.kind());
+        std::fs::metadata(self.marker()).is_err() && matches!(dialled, Err(ErrorKind::WouldBlock))
+    }
+
+    /// A harmless kubeconfig, but for the trap that it leads to.
+    fn kubeconfig(&self) -> Value {
+        json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": "c",
+            "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+            "clusters": [{"name": "k", "cluster": {
+                "server": format!("https://{}", self.address()), "certificate-authority-data": "Q0E=",
+            }}],
+            "users": [{"name": "u", "user": {"token": "secret"}}],
+        })
+    }
+
+    /// What is put where, and the words by which it is refused.
+    fn edits(&self) -> Vec<(&'static str, &'static str, Value, &'static str)> {
+        let (user, cluster, context) = ("/users/0/user", "/clusters/0/cluster", "/contexts/0/context");
+        let command =
+            json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "touch", "args": [self.marker()]});
+        let provider = json!({"name": "gcp", "config": {"cmd-path": "touch", "cmd-args": self.marker()}});
+        let proxy = |scheme: &str| json!(format!("{scheme}://{}", self.address()));
+        let second_user = json!([{"name": "u", "user": {"token": "a"}}, {"name": "u", "user": {"exec": command}}]);
+        vec![
+            (user, "exec", command.clone(), "`user.exec` is not allowed: it would run a program"),
+            (user, "exec", Value::Null, "`user.exec` is not allowed"),
+            (user, "auth-provider", provider, "`user.auth-provider` is not allowed: it may run a program"),
+            (user, "tokenFile", json!("/proc/self/environ"), "`user.tokenFile` is not allowed: it would read a file"),
+            (user, "client-certificate", json!("/etc/passwd"), "`user.client-certificate` is not allowed"),
+            (user, "client-key", json!("/proc/self/mem"), "`user.client-key` is not allowed"),
+            (user, "client-key-data", json!("S0VZ"), "`user.token` is not allowed: a token and a client certificate"),
+            (user, "username", json!("admin"), "`user.username` is not allowed: basic authentication"),
+            (user, "password", json!("admin"), "`user.password` is not allowed: basic authentication"),
+            (user, "as", json!("system:admin"), "`user.as` is not allowed: impersonation"),
+            (user, "as-groups", json!(["system:masters"]), "`user.as-groups` is not allowed: impersonation"),
+            (user, "as-user-extra", json!({}), "`user.as-user-extra` is not allowed: impersonation"),
+            (user, "token", json!("a\r\nImpersonate-User: admin"), "`user.token` is not allowed"),
+            (user, "token", json!(["secret"]), "`user.token` is missing or has the wrong type"),
+            (user, "something-new", json!(1), "`user.something-new` is not allowed"),
+            (cluster, "proxy-url", proxy("http"), "`cluster.proxy-url` is not allowed: it would send the credentials"),
+            (cluster, "proxy-url", proxy("socks5"), "`cluster.proxy-url` is not allowed"),
+            (cluster, "insecure-skip-tls-verify", json!(true), "`cluster.insecure-skip-tls-verify` is not allowed"),
+            (cluster, "certificate-authority", json!("/etc/shadow"), "`cluster.certificate-authority` is not allowed"),
+            (cluster, "certificate-authority-data", json!(""), "`cluster.certificate-authority-data` is missing"),
+            (cluster, "disable-compression", json!(true), "`cluster.disable-compression` is not allowed"),
+            (cluster, "server", proxy("http"), "only https servers are dialled"),
+            (cluster, "server", proxy("file"), "only https servers are dialled"),
+            (cluster, "server", json!("https://a@169.254.169.254"), "`cluster.server` is not allowed"),
+            (cluster, "server", json!("https://169.254.169.254/latest"), "link-local addresses are not dialled"),
+            (cluster, "server", json!("https://host/?x=y"), "write https://host:port"),
+            (cluster, "tls-server-name", json!({}), "`cluster.tls-server-name` is missing or has the wrong type"),
+            (context, "extensions", json!([]), "`context.extensions` is not allowed"),
+            (context, "user", json!("other"), "there is no user named `other`"),
+            ("/users/0", "exec", command.clone(), "`users.exec` is not allowed"),
+            ("", "users", second_user, "two entries have the same name"),
+            ("", "users", json!({"u": {}}), "`users` is missing or has the wrong type"),
+            ("", "current-context", Value::Null, "`current-context` is missing"),
+            ("", "kind", json!("ExecCredential"), "`kind` is not allowed"),
+            ("", "plugins", json!([command]), "`plugins` is not allowed"),
+        ]
+    }
+}
+
+async fn refusal(kubeconfig: &[u8]) -> String {
+    client_of(kubeconfig).await.err().map_or_else(|| "it was accepted".into(), |error| error.to_string())
+}
+
+#[tokio::test]
+async fn hostile_kubeconfigs_are_refused_and_nothing_is_run_read_or_dialled() {
+    let trap = Trap::set();
+    for (pointer, key, value, words) in trap.edits() {
+        let mut kubeconfig = trap.kubeconfig();
+        kubeconfig.pointer_mut(pointer).unwrap()[key] = value.clone();
+        let refusal = refusal(kubeconfig.to_string().as_bytes()).await;
+        assert!(refusal.contains(words), "{pointer}/{key} = {value}: {refusal}");
+        assert!(trap.is_untouched(), "{pointer}/{key} = {value}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_not_even_a_kubeconfig_is_refused_in_time_and_space() {
+    let bomb = (0..40).map(|n| format!("k{}: &k{} [*k{n}, *k{n}, *k{n}]\n", n + 1, n + 1));
+    let bomb = format!("k0: &k0 [x]\n{}", bomb.collect::<String>());
+    let deep = "[".repeat(100_000);
+    for (text, what) in [
+        (b"\xff\xfe".as_slice(), "no text"),
+        (b"", "nothing"),
+        (b"- 1\n- 2\n", "a list"),
+        (b"a: 1\n---\nb: 2\n", "two documents"),
+        (b"a: *unknown\n", "an alias of nothing"),
+        (bomb.as_bytes(), "a billion laughs"),
+        (deep.as_bytes(), "a deep hole"),
+    ] {
+        assert_ne!(refusal(text).await, "it was accepted", "{what}");
+    }
+}
