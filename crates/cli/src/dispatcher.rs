@@ -47,11 +47,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     serve_metrics(args.metrics_address.as_deref(), Arc::clone(&vitals), shutdown.clone()).await?;
     let secrets = KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE);
     let options = Options {
-        lease: (!args.no_lease).then(|| Lease {
-            namespace: SYSTEM_NAMESPACE.into(),
-            name: DISPATCHER_LEASE.into(),
-            identity: identity(),
-        }),
+        lease: (!args.no_lease).then(lease),
         canary: Some(SYSTEM_NAMESPACE.into()),
         vitals,
         ..Options::new(Arc::new(secrets), Arc::new(wall_clock), u64::from(std::process::id()))
@@ -76,6 +72,11 @@ async fn serve_metrics(address: Option<&str>, vitals: Arc<Vitals>, shutdown: Can
     tracing::info!(address = %listener.local_addr()?, "metrics are served");
     tokio::spawn(jobferry_kubeio::metrics::serve(listener, vitals, shutdown));
     Ok(())
+}
+
+/// The lease of the dispatcher that works.
+pub(crate) fn lease() -> Lease {
+    Lease { namespace: SYSTEM_NAMESPACE.into(), name: DISPATCHER_LEASE.into(), identity: identity() }
 }
 
 /// Unique to this process: in a pod the host name is the pod's.

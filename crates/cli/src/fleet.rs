@@ -21,7 +21,10 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
-use crate::{dispatcher::wall_clock, install, worker};
+use crate::{
+    dispatcher::{self, wall_clock},
+    install, worker,
+};
 pub(crate) use cluster::random_seed;
 use cluster::{Cluster, ClusterPlan};
 use home::Home;
@@ -128,9 +131,11 @@ impl Fleet {
 
     fn dispatch(&self) {
         let manager = self.manager().clone();
-        // Without a lease: nobody else can dispatch for clusters that live in this process.
         let secrets = KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE);
-        let options = Options::new(Arc::new(secrets), Arc::new(wall_clock), random_seed());
+        let options = Options {
+            lease: Some(dispatcher::lease()),
+            ..Options::new(Arc::new(secrets), Arc::new(wall_clock), random_seed())
+        };
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
             if let Err(error) = jobferry_dispatcher::run(manager, options, stop).await {

@@ -7,8 +7,10 @@ mod conformance;
 mod crds;
 mod demo;
 mod dispatcher;
+mod doctor;
 mod fleet;
 mod install;
+mod job;
 mod job_controller;
 mod lint;
 mod manifests;
@@ -20,7 +22,7 @@ mod worker;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory as _, Parser, Subcommand};
 
 /// Ferries Kubernetes Jobs to other clusters and brings their status back.
 #[derive(Parser)]
@@ -40,6 +42,18 @@ enum Command {
     Status(up::Place),
     /// Stop the fleet of `jobferry up`
     Down(up::Place),
+    /// Jobs, where they run and why they wait
+    Get(job::get::Args),
+    /// Each worker with its verdict on a Job, and what would change it
+    Explain(job::explain::Args),
+    /// Give Jobs from a file to the dispatcher
+    Submit(job::submit::Args),
+    /// Wait until Jobs have ended
+    Wait(job::wait::Args),
+    /// The output of a Job's pods, wherever they run
+    Logs(job::logs::Args),
+    /// Look for what is wrong, and say how to mend it
+    Doctor(doctor::Args),
     /// Run the dispatcher for a management cluster
     Dispatcher(dispatcher::Args),
     /// Run Jobs of a cluster by our own Job controller
@@ -56,6 +70,11 @@ enum Command {
     Conformance(conformance::Command),
     /// Print the custom resource definitions that a management cluster needs
     Crds,
+    /// Print a script that completes commands and flags in a shell
+    Completion {
+        /// The shell
+        shell: clap_complete::Shell,
+    },
 }
 
 fn main() -> ExitCode {
@@ -69,6 +88,12 @@ fn main() -> ExitCode {
         Command::Up(args) => in_runtime(up::run(args)),
         Command::Status(place) => in_runtime(up::status(place)),
         Command::Down(place) => in_runtime(up::down(place)),
+        Command::Get(args) => in_runtime(job::get::run(args)),
+        Command::Explain(args) => in_runtime(job::explain::run(args)),
+        Command::Submit(args) => in_runtime(job::submit::run(args)),
+        Command::Wait(args) => in_runtime(job::wait::run(args)),
+        Command::Logs(args) => in_runtime(job::logs::run(args)),
+        Command::Doctor(args) => in_runtime(doctor::run(args)),
         Command::Dispatcher(args) => in_runtime(dispatcher::run(args)),
         Command::JobController(args) => in_runtime(job_controller::run(args)),
         Command::Install(args) => in_runtime(install::run(args)),
@@ -76,6 +101,10 @@ fn main() -> ExitCode {
         Command::Lint(args) => Ok(lint::run(&args)),
         Command::Conformance(command) => Ok(conformance::run(&command)),
         Command::Crds => crds::run(),
+        Command::Completion { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "jobferry", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
     };
     outcome.unwrap_or_else(|error| {
         eprintln!("error: {error:#}");

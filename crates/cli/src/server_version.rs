@@ -25,6 +25,12 @@ impl ServerVersion {
     }
 }
 
+impl Default for ServerVersion {
+    fn default() -> Self {
+        Self { minor: 35, patch: None }
+    }
+}
+
 impl FromStr for ServerVersion {
     type Err = String;
 

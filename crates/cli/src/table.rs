@@ -14,6 +14,15 @@ impl Table {
         Self { rows: vec![titles.map(str::to_owned).to_vec()] }
     }
 
+    /// For tables whose columns depend on flags.
+    pub(crate) fn with_titles(titles: &[&str]) -> Self {
+        Self { rows: vec![titles.iter().map(ToString::to_string).collect()] }
+    }
+
+    pub(crate) fn add(&mut self, cells: Vec<String>) {
+        self.rows.push(cells);
+    }
+
     pub(crate) fn row<const N: usize>(&mut self, cells: [String; N]) {
         self.rows.push(cells.into());
     }

@@ -38,6 +38,11 @@ impl Target {
         Client::try_from(config).context("cannot make a client from the kubeconfig")
     }
 
+    /// The same kubeconfig, another context.
+    pub(crate) fn in_context(&self, name: &str) -> Self {
+        Self { context: Some(name.to_owned()), ..self.clone() }
+    }
+
     fn options(&self) -> KubeConfigOptions {
         KubeConfigOptions { context: self.context.clone(), ..KubeConfigOptions::default() }
     }

@@ -11,11 +11,13 @@ mod report;
 mod warnings;
 
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::{anyhow, bail, ensure};
 use clap::ValueEnum;
 use report::Report;
+use serde_json::Value;
 
 use crate::server_version::ServerVersion;
 
@@ -41,6 +43,29 @@ enum Output {
     Text,
     /// One JSON object
     Json,
+}
+
+/// The Jobs of a file, if a server would take all of them. Warnings go to stderr.
+pub(crate) fn jobs(file: &Path) -> anyhow::Result<Vec<Value>> {
+    let (documents, unreadable) = input::read(file);
+    if let Some(unreadable) = unreadable {
+        bail!("{}", unreadable.to_text());
+    }
+    let mut jobs = Vec::new();
+    for document in &documents {
+        let judged = check::check(document, ServerVersion::default());
+        let mut judged = judged.map_err(|unreadable| anyhow!(unreadable.to_text()))?;
+        judged.defaults.clear();
+        ensure!(judged.kind == "Job", "{} {} is not a Job; `kubectl create` takes it", judged.kind, judged.name);
+        // Whoever submits by us need not say so in the manifest.
+        judged.warnings.retain(|warning| warning.code != warnings::MANAGED_BY_MISSING);
+        ensure!(judged.errors.is_empty(), "{}", judged.to_text().trim_end());
+        if !judged.warnings.is_empty() {
+            eprint!("{}", judged.to_text());
+        }
+        jobs.push(document.content.to_value());
+    }
+    Ok(jobs)
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {

@@ -82,6 +82,12 @@ impl Report {
 }
 
 impl Judged {
+    pub(super) fn to_text(&self) -> String {
+        let mut text = String::new();
+        self.write(&mut text);
+        text
+    }
+
     fn write(&self, text: &mut String) {
         let Self { source, document, kind, name, .. } = self;
         let verdict = if self.errors.is_empty() { "accepted" } else { "refused" };

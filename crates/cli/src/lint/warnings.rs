@@ -7,6 +7,9 @@ use k8s_openapi::api::core::v1::{Container, PodSpec, Volume};
 
 use super::report::Finding;
 
+/// The code of the warning for Jobs that stay where they are submitted.
+pub(super) const MANAGED_BY_MISSING: &str = "managed-by-missing";
+
 /// Shorter than this, a finished Job may be gone before its result was read or its status copied by others.
 const SHORT_TTL_SECONDS: i32 = 60;
 /// `-99999`: what the last pod of the largest Indexed Job adds to the name.
@@ -70,7 +73,7 @@ fn warn_of_managed_by(path: &str, spec: &JobSpec, found: &mut Vec<Finding>) {
     match ManagedBy::of(spec.managed_by.as_deref()) {
         ManagedBy::Standard if spec.managed_by.is_none() => {
             let message = format!("not set: the Job stays on this cluster. To dispatch it, set {DISPATCHER}");
-            found.push(warning("managed-by-missing", field, message));
+            found.push(warning(MANAGED_BY_MISSING, field, message));
         }
         ManagedBy::Standard => {
             let message = format!("{RESERVED} keeps the Job on this cluster. To dispatch it, set {DISPATCHER}");

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
     use serde_json::Value;
 
-    fn worker(cordoned: bool, status: Value) -> Worker {
+    fn worker(cordoned: bool, status: &Value) -> Worker {
         let worker = json!({
             "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker",
             "metadata": {"name": "eu-1", "creationTimestamp": "2026-01-01T00:00:00Z", "labels": {"region": "eu"}},
@@ -206,12 +206,12 @@ mod tests {
     fn the_status_column_says_how_a_worker_is() {
         let since = "2026-01-01T11:55:00Z";
         for (worker, words) in [
-            (worker(false, Value::Null), "Unknown"),
-            (worker(false, json!({"conditions": conditions("True", "True")})), "Connected"),
-            (worker(true, json!({"conditions": conditions("True", "True")})), "Connected,Cordoned"),
-            (worker(false, json!({"conditions": conditions("True", "False")})), "Lost"),
-            (worker(false, json!({"conditions": conditions("True", "False"), "lostSince": since})), "Lost(5m)"),
-            (worker(false, json!({"conditions": conditions("False", "False")})), "Refused"),
+            (worker(false, &Value::Null), "Unknown"),
+            (worker(false, &json!({"conditions": conditions("True", "True")})), "Connected"),
+            (worker(true, &json!({"conditions": conditions("True", "True")})), "Connected,Cordoned"),
+            (worker(false, &json!({"conditions": conditions("True", "False")})), "Lost"),
+            (worker(false, &json!({"conditions": conditions("True", "False"), "lostSince": since})), "Lost(5m)"),
+            (worker(false, &json!({"conditions": conditions("False", "False")})), "Refused"),
         ] {
             assert_eq!(health(&worker, noon()).words(worker.spec.cordoned), words);
         }
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn the_table_has_kubectls_manners() {
         let status = json!({"conditions": conditions("True", "True"), "version": "v1.35.8", "unfinished": 12});
-        let printed = table(&[worker(true, status)], noon()).to_string();
+        let printed = table(&[worker(true, &status)], noon()).to_string();
         let expected = "NAME   STATUS               VERSION   UNFINISHED   AGE\n\
                         eu-1   Connected,Cordoned   v1.35.8   12           12h\n";
         assert_eq!(printed, expected);
@@ -228,7 +228,8 @@ mod tests {
 
     #[test]
     fn a_description_names_what_is_wrong() {
-        let printed = description(&worker(false, json!({"conditions": conditions("False", "False")})), noon()).unwrap();
+        let printed =
+            description(&worker(false, &json!({"conditions": conditions("False", "False")})), noon()).unwrap();
         for words in ["Status:             Refused\n", "secret jobferry-system/eu-1\n", "False (R): because\n"] {
             assert!(printed.contains(words), "{words:?} is missing in\n{printed}");
         }
