@@ -112,6 +112,10 @@ impl Knowledge {
 
     /// Notes when a placement was first seen, and when its worker was first missed. To be called before planning.
     pub fn notice(&mut self, workers: &BTreeMap<String, WorkerView>, now: Now) {
+        if self.workload.is_none() && self.memory.placement_seen.is_none() {
+            // The placement of an orphan may be as young as our first sight of it.
+            self.memory.placement_seen = Some((0, Time(now.wall), now.monotonic));
+        }
         let Some(Workload { record: Record::Placed(at), .. }) = &self.workload else { return };
         let missed = self.memory.worker_missing.unwrap_or(now.monotonic);
         let replaced = |worker: &WorkerView| worker.live_identity().is_some_and(|identity| identity != at.identity);

@@ -54,7 +54,8 @@ impl Case<'_> {
         })
     }
 
-    /// Tells people, if it is news. That it waits for another reason than before is news once a minute at most.
+    /// Tells people, if it is news. What is said of a workload that was said to wait changes once a minute at most: two
+    /// dispatchers that see different things would otherwise contradict each other without a pause.
     pub(super) fn tell(&self, holds: bool, reason: &str, message: String) -> Vec<Action> {
         let now = self.around.now;
         let at = Some(Time(conditions::whole_seconds(now.wall)));
@@ -63,7 +64,7 @@ impl Case<'_> {
         if (before.holds, &before.reason, &before.message) == (holds, &told.reason, &told.message) {
             return Vec::new();
         }
-        if holds || before.holds {
+        if before.holds {
             return vec![Action::Tell(told)];
         }
         let age = before

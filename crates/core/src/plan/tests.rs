@@ -492,6 +492,27 @@ fn without_a_lease_a_finished_mirror_also_guards_against_creates_of_other_dispat
 }
 
 #[test]
+fn without_a_lease_the_placement_of_an_orphan_is_taken_for_as_young_as_its_first_sight() {
+    let mut world = World { leads_alone: false, ..world() }.without_workload().mirror_on("eu-1", complete());
+    world.known.memory.gone = Some(42);
+    world.known.notice(&world.workers, NOW);
+    assert_eq!(world.plan(), [Action::WakeAt(NOW.monotonic + QUARANTINE)]);
+}
+
+#[test]
+fn two_dispatchers_that_see_different_things_contradict_each_other_once_a_minute_at_most() {
+    let said = |at: &str| {
+        let said = json!({"type": "jobferry.dev/Placed", "status": "False", "reason": "Refused", "message": "quota",
+                          "lastTransitionTime": at});
+        world().placed(&placement()).condition(said).mirror_on("eu-1", mirror(&json!({}))).plan()
+    };
+    let just_now = said(&NOW.wall.to_string());
+    assert!(matches!(just_now[..], [Action::WakeAt(_)]), "{just_now:?}");
+    let long_ago = said("2020-01-01T00:00:00Z");
+    assert!(matches!(&long_ago[..], [Action::Tell(told)] if told.holds), "{long_ago:?}");
+}
+
+#[test]
 fn orphans_that_nobody_here_ever_saw_are_deleted_in_batches() {
     let orphan = |owner_seen| {
         let memory = Memory { gone: Some(42), owner_seen, ..Memory::default() };
