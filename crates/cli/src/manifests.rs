@@ -60,6 +60,35 @@ mod tests {
         }
     }
 
+    /// An alert on a metric that does not exist never fires.
+    #[test]
+    fn every_alert_watches_a_metric_that_exists() {
+        use jobferry_api::metrics as names;
+        let alerts: Value = serde_saphyr::from_str(include_str!("../../../manifests/alerts.yaml")).unwrap();
+        let known = [
+            names::LEADER,
+            names::HALTED,
+            names::WAITING,
+            names::STATUS_LAG,
+            names::MANAGER_WRITES_FAILED,
+            names::ORPHANS_DELETED,
+            names::ALARMS,
+            names::WORKER_UP,
+            names::WORKER_UNACKNOWLEDGED,
+            names::WORKER_CONNECTIONS,
+        ];
+        let rules = alerts["groups"][0]["rules"].as_array().unwrap();
+        for rule in rules {
+            let expression = rule["expr"].as_str().unwrap();
+            let words = expression.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+            for metric in words.filter(|word| word.starts_with("jobferry_")) {
+                let family = metric.trim_end_matches("_total").trim_end_matches("_bucket");
+                assert!(known.contains(&family), "{}: {metric}", rule["alert"]);
+            }
+        }
+        assert!(rules.len() > 5);
+    }
+
     /// Whoever can read them all can become any worker's deputy; whoever has a wildcard can do anything.
     #[test]
     fn no_rule_is_wider_than_it_must_be() {
