@@ -1,17 +1,17 @@
 //! A real fleet with a dispatcher: what a user has after `jobferry worker join`.
 
+use std::collections::BTreeMap;
+use std::io;
 use std::sync::Arc;
 
-use base64::Engine;
-use base64::prelude::BASE64_STANDARD;
-use jobferry_api::{DISPATCHER_LEASE, KUBECONFIG_KEY, SYSTEM_NAMESPACE};
+use jobferry_api::{DISPATCHER_LEASE, SYSTEM_NAMESPACE};
 use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::json;
-use tokio_util::sync::CancellationToken;
 
+use crate::controls::{Controls, Dispatchers};
+use crate::fault::{Passage, Road};
 use crate::fleet::{Fleet, ScenarioError};
-use crate::{ClusterError, RealFleet, User};
+use crate::{ClusterError, RealFleet, User, tcp_road};
 
 /// Why a real fleet has no dispatcher.
 #[derive(Debug, thiserror::Error)]
@@ -22,25 +22,30 @@ pub enum DispatchError {
     /// An object could not be created.
     #[error(transparent)]
     Setup(#[from] ScenarioError),
+    /// No road to a worker.
+    #[error("opening a port on the way to a worker: {0}")]
+    Road(#[from] io::Error),
 }
 
 impl RealFleet {
     /// Registers the workers and runs a dispatcher on the current runtime, for as long as that lives.
     pub async fn dispatched(&self) -> Result<Fleet, DispatchError> {
-        let mut fleet =
-            Fleet { manager: self.manager().client(User::Admin).await?, workers: std::collections::BTreeMap::new() };
+        let fleet = self.undispatched().await?;
+        fleet.start_dispatcher().await;
+        Ok(fleet)
+    }
+
+    /// Registers the workers; the dispatcher is started by the test.
+    pub async fn undispatched(&self) -> Result<Fleet, DispatchError> {
+        let (mut workers, mut roads, mut kubeconfigs) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for worker in self.workers() {
-            fleet.workers.insert(worker.name().to_owned(), worker.client(User::Admin).await?);
-        }
-        fleet.register_workers().await?;
-        for worker in self.workers() {
-            let kubeconfig = BASE64_STANDARD.encode(worker.kubeconfig(User::Dispatcher));
-            let secret = json!({
-                "apiVersion": "v1", "kind": "Secret",
-                "metadata": {"name": worker.name(), "namespace": SYSTEM_NAMESPACE},
-                "data": {KUBECONFIG_KEY: kubeconfig},
-            });
-            fleet.create_on_manager(&format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets"), &secret).await?;
+            let (name, road) = (worker.name().to_owned(), Road::new(Passage::OPEN));
+            let server = worker.server();
+            let direct = server.trim_start_matches("https://");
+            let detour = tcp_road::lead_to(direct.to_owned(), road.clone()).await?;
+            kubeconfigs.insert(name.clone(), worker.kubeconfig(User::Dispatcher).replace(direct, &detour));
+            roads.insert(name.clone(), road);
+            workers.insert(name, worker.client(User::Admin).await?);
         }
         let manager = self.manager().client(User::Dispatcher).await?;
         let secrets = KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE);
@@ -53,7 +58,11 @@ impl RealFleet {
             canary: Some(SYSTEM_NAMESPACE.into()),
             ..Options::new(Arc::new(secrets), Arc::new(wall_clock), 1)
         };
-        tokio::spawn(jobferry_dispatcher::run(manager, options, CancellationToken::new()));
+        let dispatchers = Dispatchers::new(manager, options);
+        let controls = Controls { roads, gates: None, kubeconfigs, run_cron_jobs: true, dispatchers };
+        let manager = self.manager().client(User::Admin).await?;
+        let fleet = Fleet { manager, workers, controls: Arc::new(controls) };
+        fleet.set_up().await?;
         Ok(fleet)
     }
 }

@@ -1,24 +1,36 @@
-//! A management cluster and its workers, as a scenario sees them: clients, and nothing about what is behind them.
+//! A management cluster, its workers and a dispatcher, as a scenario sees them: clients and a few levers, and nothing
+//! about what kind of clusters they are.
+#![allow(clippy::panic, clippy::missing_panics_doc, reason = "a test that asks for what is not there fails by panicking")]
+
+mod place;
+mod wait;
 
 use std::collections::BTreeMap;
-use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures::StreamExt;
 use futures::future::BoxFuture;
-use jobferry_api::{SYSTEM_NAMESPACE, Worker};
-use jobferry_dispatcher::{Connect, ConnectError};
-use jobferry_kubeio::{self as kubeio, CallError, Collection, Event};
-use k8s_openapi::api::batch::v1::Job;
+use jobferry_api::{SYSTEM_NAMESPACE, Worker, conditions};
+use jobferry_dispatcher::{Connect, ConnectError, Options};
+use jobferry_kubeio::{self as kubeio, CallError};
 use kube::Client;
 use serde_json::{Value, json};
 
+pub use place::{Namespace, Place, Propagation};
+
+use crate::controls::{Controls, secret};
+use crate::gate::Closed;
+use crate::mortal::Life;
+use wait::{create, create_namespace, until_object};
+
 /// One answer of a cluster.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// What a scenario waits for must come within this time: the quarantine of a move is 75 s, and real clusters share two
+/// What a scenario waits for must come within this time: the quarantine of a move is 80 s, and real clusters share two
 /// busy cores.
-const HAPPENS_WITHIN: Duration = Duration::from_secs(150);
+const HAPPENS_WITHIN: Duration = Duration::from_secs(180);
+
+const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
+const POLICIES: &str = "/apis/jobferry.dev/v1alpha1/dispatchpolicies";
 
 /// A management cluster with a dispatcher, and its workers.
 #[derive(Clone)]
@@ -27,6 +39,7 @@ pub struct Fleet {
     pub manager: Client,
     /// The workers, by name.
     pub workers: BTreeMap<String, Client>,
+    pub(crate) controls: Arc<Controls>,
 }
 
 /// Something that a scenario expected did not come about.
@@ -50,196 +63,273 @@ pub enum ScenarioError {
     },
 }
 
-/// A place in one cluster where Jobs live.
-#[derive(Clone)]
-pub struct Place {
-    client: Client,
-    namespace: String,
-}
-
 impl Fleet {
-    /// Installs the CRDs and registers the workers on the management cluster. Their Secrets are somebody else's matter.
-    pub async fn register_workers(&self) -> Result<(), ScenarioError> {
-        for definition in jobferry_api::custom_resource_definitions() {
-            let definition = serde_json::to_value(definition).unwrap_or_default();
-            create(&self.manager, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?;
-        }
-        create_namespace(&self.manager, SYSTEM_NAMESPACE).await?;
+    /// Installs the CRDs and registers all workers on the management cluster.
+    pub(crate) async fn set_up(&self) -> Result<(), ScenarioError> {
+        install_crds(&self.manager).await?;
         for name in self.workers.keys() {
-            let worker = json!({
-                "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker",
-                "metadata": {"name": name, "labels": {"name": name}}, "spec": {"kubeconfigSecret": name},
-            });
-            // A CRD is served a moment after it was created.
-            for attempt in 0.. {
-                match create(&self.manager, "/apis/jobferry.dev/v1alpha1/workers", &worker).await {
-                    Err(_) if attempt < 100 => tokio::time::sleep(Duration::from_millis(100)).await,
-                    outcome => {
-                        outcome?;
-                        break;
-                    }
-                }
-            }
+            self.write_secret(name).await?;
+            self.register(name).await?;
         }
         Ok(())
     }
 
-    /// Creates an object on the management cluster, unless it exists.
-    pub async fn create_on_manager(&self, collection: &str, object: &Value) -> Result<(), ScenarioError> {
-        create(&self.manager, collection, object).await
+    /// The names of two workers.
+    pub fn two_workers(&self) -> [&str; 2] {
+        let mut names = self.workers.keys().map(String::as_str);
+        match (names.next(), names.next()) {
+            (Some(first), Some(second)) => [first, second],
+            _ => panic!("this scenario wants two workers"),
+        }
     }
 
     /// Makes a namespace in every cluster, so that scenarios on a shared fleet do not meet.
     pub async fn namespace(&self, name: &str) -> Result<Namespace<'_>, ScenarioError> {
-        for client in std::iter::once(&self.manager).chain(self.workers.values()) {
+        let all: Vec<&str> = self.workers.keys().map(String::as_str).collect();
+        self.namespace_on(name, &all).await
+    }
+
+    /// Makes a namespace on the manager and on these workers only.
+    pub async fn namespace_on(&self, name: &str, workers: &[&str]) -> Result<Namespace<'_>, ScenarioError> {
+        let chosen = workers.iter().map(|worker| self.worker(worker));
+        for client in std::iter::once(&self.manager).chain(chosen) {
             create_namespace(client, name).await?;
-            // Pods are refused before it exists.
-            let account = format!("/api/v1/namespaces/{name}/serviceaccounts");
-            until_exists(client, &account, "default").await?;
         }
-        Ok(Namespace { fleet: self, name: name.to_owned() })
-    }
-}
-
-/// One namespace, in all clusters of a fleet.
-pub struct Namespace<'a> {
-    fleet: &'a Fleet,
-    name: String,
-}
-
-impl Namespace<'_> {
-    /// Its part on the management cluster.
-    pub fn manager(&self) -> Place {
-        Place { client: self.fleet.manager.clone(), namespace: self.name.clone() }
+        Ok(Namespace::new(self, name))
     }
 
-    /// Its part on a worker.
-    pub fn worker(&self, name: &str) -> Option<Place> {
-        let client = self.fleet.workers.get(name)?.clone();
-        Some(Place { client, namespace: self.name.clone() })
+    /// Makes a namespace on one worker, later than on the others.
+    pub async fn add_namespace(&self, name: &str, worker: &str) -> Result<(), ScenarioError> {
+        create_namespace(self.worker(worker), name).await
     }
 
-    /// Its parts on all workers.
-    pub fn workers(&self) -> impl Iterator<Item = Place> {
-        self.fleet.workers.values().map(|client| Place { client: client.clone(), namespace: self.name.clone() })
-    }
-}
-
-impl Place {
-    /// Submits a Job.
-    pub async fn create(&self, job: &Value) -> Result<(), ScenarioError> {
-        create(&self.client, &self.path("batch/v1", "jobs"), job).await
+    /// The client of a worker.
+    pub fn worker(&self, name: &str) -> &Client {
+        self.workers.get(name).unwrap_or_else(|| panic!("there is no worker {name}"))
     }
 
-    /// Reads a Job.
-    pub async fn get(&self, name: &str) -> Result<Job, ScenarioError> {
-        let path = format!("{}/{name}", self.path("batch/v1", "jobs"));
-        let read = kubeio::get(&self.client, &path, ANSWER_WITHIN).await;
-        read.map_err(|source| ScenarioError::Call { what: format!("read Job {name}"), source })
+    /// Registers a worker, labelled with its name.
+    pub async fn register(&self, name: &str) -> Result<(), ScenarioError> {
+        let worker = json!({
+            "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker",
+            "metadata": {"name": name, "labels": {"name": name}}, "spec": {"kubeconfigSecret": name},
+        });
+        create(&self.manager, WORKERS, &worker).await
     }
 
-    /// Merges a change into a Job.
-    pub async fn change(&self, name: &str, change: &Value) -> Result<(), ScenarioError> {
-        let path = format!("{}/{name}", self.path("batch/v1", "jobs"));
+    /// Changes a `Worker`.
+    pub async fn change_worker(&self, name: &str, change: &Value) -> Result<(), ScenarioError> {
+        self.change_on_manager(&format!("{WORKERS}/{name}"), change).await
+    }
+
+    /// Asks for the deletion of a `Worker`.
+    pub async fn delete_worker(&self, name: &str) -> Result<(), ScenarioError> {
+        self.delete_on_manager(&format!("{WORKERS}/{name}")).await
+    }
+
+    /// Waits until a `Worker` is as wanted (`None`: it does not exist).
+    pub async fn until_worker(
+        &self,
+        name: &str,
+        what: &str,
+        wanted: impl Fn(Option<&Value>) -> bool,
+    ) -> Result<(), ScenarioError> {
+        until_object(&self.manager, WORKERS, name, what, wanted).await
+    }
+
+    /// What the dispatcher reports of a worker.
+    pub async fn worker_status(&self, name: &str) -> Result<Value, ScenarioError> {
+        let worker: Result<Value, _> = kubeio::get(&self.manager, &format!("{WORKERS}/{name}"), ANSWER_WITHIN).await;
+        let worker = worker.map_err(|source| ScenarioError::Call { what: format!("read Worker {name}"), source })?;
+        Ok(worker["status"].clone())
+    }
+
+    /// Takes the finalizers off a `Worker`, if it still exists, as `jobferry worker forget` does.
+    pub async fn forget_worker(&self, name: &str) -> Result<(), ScenarioError> {
+        match self.change_worker(name, &json!({"metadata": {"finalizers": null}})).await {
+            Err(ScenarioError::Call { source, .. }) if source.is_not_found() => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Makes everything as it was at the start, whatever the last scenario left behind.
+    pub async fn restore(&self) -> Result<(), ScenarioError> {
+        self.stop_dispatchers().await;
+        for worker in self.workers.keys() {
+            self.mend(worker);
+            self.write_secret(worker).await?;
+            self.register(worker).await?;
+            self.change_worker(worker, &json!({"spec": {"cordoned": false}})).await?;
+        }
+        self.start_dispatcher().await;
+        for worker in self.workers.keys() {
+            self.until_connected(worker, true).await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until the dispatcher reports that a worker is connected, or that it is not.
+    pub async fn until_connected(&self, name: &str, connected: bool) -> Result<(), ScenarioError> {
+        let wanted = if connected { "True" } else { "False" };
+        let what = format!("Connected={wanted}");
+        self.until_worker(name, &what, |worker| {
+            worker.and_then(connected_condition).is_some_and(|c| c["status"] == wanted)
+        })
+        .await
+    }
+
+    /// Creates a `DispatchPolicy`.
+    pub async fn create_policy(&self, name: &str, spec: &Value) -> Result<(), ScenarioError> {
+        let policy = json!({
+            "apiVersion": "jobferry.dev/v1alpha1", "kind": "DispatchPolicy", "metadata": {"name": name}, "spec": spec,
+        });
+        create(&self.manager, POLICIES, &policy).await
+    }
+
+    /// Changes a `DispatchPolicy`.
+    pub async fn change_policy(&self, name: &str, change: &Value) -> Result<(), ScenarioError> {
+        self.change_on_manager(&format!("{POLICIES}/{name}"), change).await
+    }
+
+    /// Deletes a `DispatchPolicy`.
+    pub async fn delete_policy(&self, name: &str) -> Result<(), ScenarioError> {
+        self.delete_on_manager(&format!("{POLICIES}/{name}")).await
+    }
+
+    /// Writes the Secret by which the dispatcher reaches a worker, as it should be.
+    pub async fn write_secret(&self, worker: &str) -> Result<(), ScenarioError> {
+        self.put_secret(&self.controls.secret(worker)).await
+    }
+
+    /// Writes a Secret called `name` with the kubeconfig of `worker`, changed.
+    pub async fn write_secret_as(
+        &self,
+        name: &str,
+        worker: &str,
+        change: impl FnOnce(&str) -> String,
+    ) -> Result<(), ScenarioError> {
+        let kubeconfig = self.controls.kubeconfigs.get(worker).map_or("", String::as_str);
+        self.put_secret(&secret(name, &change(kubeconfig))).await
+    }
+
+    /// Deletes the Secret by which the dispatcher reaches a worker.
+    pub async fn delete_secret(&self, worker: &str) -> Result<(), ScenarioError> {
+        self.delete_on_manager(&format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets/{worker}")).await
+    }
+
+    async fn put_secret(&self, secret: &Value) -> Result<(), ScenarioError> {
+        let secrets = format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets");
+        create(&self.manager, &secrets, secret).await?;
+        let name = secret["metadata"]["name"].as_str().unwrap_or_default();
+        self.change_on_manager(&format!("{secrets}/{name}"), secret).await
+    }
+
+    async fn change_on_manager(&self, path: &str, change: &Value) -> Result<(), ScenarioError> {
         let body = change.to_string().into_bytes();
-        let changed = kubeio::patch(&self.client, &path, kubeio::Patch::Merge, body, ANSWER_WITHIN).await;
-        changed.map(drop).map_err(|source| ScenarioError::Call { what: format!("change Job {name}"), source })
+        let changed = kubeio::patch(&self.manager, path, kubeio::Patch::Merge, body, ANSWER_WITHIN).await;
+        changed.map(drop).map_err(|source| ScenarioError::Call { what: format!("change {path}"), source })
     }
 
-    /// Deletes a Job, its pods in the background.
-    pub async fn delete(&self, name: &str) -> Result<(), ScenarioError> {
-        let path = format!("{}/{name}", self.path("batch/v1", "jobs"));
-        let options = json!({"propagationPolicy": "Background"}).to_string().into_bytes();
-        let deleted = kubeio::delete(&self.client, &path, options, ANSWER_WITHIN).await;
-        deleted.map(drop).map_err(|source| ScenarioError::Call { what: format!("delete Job {name}"), source })
+    async fn delete_on_manager(&self, path: &str) -> Result<(), ScenarioError> {
+        let deleted = kubeio::delete(&self.manager, path, b"{}".to_vec(), ANSWER_WITHIN).await;
+        deleted.map(drop).map_err(|source| ScenarioError::Call { what: format!("delete {path}"), source })
     }
 
-    /// How many pods there are.
-    pub async fn pods(&self) -> Result<usize, ScenarioError> {
-        let list: Result<Value, _> = kubeio::get(&self.client, &self.path("v1", "pods"), ANSWER_WITHIN).await;
-        let list = list.map_err(|source| ScenarioError::Call { what: "list pods".into(), source })?;
-        Ok(list["items"].as_array().map_or(0, Vec::len))
+    /// Creates an object on a cluster, unless it exists.
+    pub async fn create_on(&self, client: &Client, collection: &str, object: &Value) -> Result<(), ScenarioError> {
+        create(client, collection, object).await
     }
 
-    /// Waits until the Job is as wanted, and returns it.
-    pub async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Job) -> bool) -> Result<Job, ScenarioError> {
-        let mut last = None;
-        let wait = self.watch(name, |job| {
-            last = job.cloned();
-            job.is_some_and(&wanted)
-        });
-        let met = tokio::time::timeout(HAPPENS_WITHIN, wait).await.is_ok();
-        match last {
-            Some(job) if met => Ok(job),
-            last => Err(missed(&format!("Job {name}: {what}"), last.as_ref())),
+    /// Closes the road from the dispatcher to a worker. The worker lives on.
+    pub fn cut(&self, worker: &str) {
+        self.controls.set_road(worker, false);
+    }
+
+    /// Opens it again.
+    pub fn mend(&self, worker: &str) {
+        self.controls.set_road(worker, true);
+    }
+
+    /// Stops every dispatcher of this fleet in an orderly way.
+    pub async fn stop_dispatchers(&self) {
+        self.controls.dispatchers.stop().await;
+    }
+
+    /// Starts a dispatcher, like the one that the fleet came with.
+    pub async fn start_dispatcher(&self) {
+        self.controls.dispatchers.start().await;
+    }
+
+    /// Starts a dispatcher that takes no lease: several of them work at once.
+    pub async fn start_dispatcher_without_lease(&self) {
+        self.controls.dispatchers.start_without_lease().await;
+    }
+
+    /// Starts a dispatcher that ends like a killed process right after this many of its writes to Jobs.
+    pub async fn start_mortal_dispatcher(&self, writes: usize) -> Arc<Life> {
+        self.controls.dispatchers.start_mortal(writes).await
+    }
+
+    /// Makes one worker a manager too, of the workers named, with a dispatcher of its own.
+    pub async fn start_second_manager(&self, manager: &str, workers: &[&str]) -> Result<(), ScenarioError> {
+        let client = self.worker(manager).clone();
+        install_crds(&client).await?;
+        for name in workers {
+            let worker = json!({
+                "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker",
+                "metadata": {"name": name}, "spec": {"kubeconfigSecret": name},
+            });
+            create(&client, WORKERS, &worker).await?;
         }
+        let connect = Direct::to(&self.workers);
+        self.controls.dispatchers.start_for(client, |options| Options { connect, ..options }).await;
+        Ok(())
     }
 
-    /// Waits until there is no Job of that name.
-    pub async fn until_gone(&self, name: &str) -> Result<(), ScenarioError> {
-        let wait = self.watch(name, |job| job.is_none());
-        tokio::time::timeout(HAPPENS_WITHIN, wait).await.map_err(|_| missed(&format!("Job {name}: gone"), None))
-    }
-
-    /// Follows one Job until `enough` says so of its state (`None`: it does not exist).
-    async fn watch(&self, name: &str, mut enough: impl FnMut(Option<&Job>) -> bool) {
-        let jobs = Collection::new(self.path("batch/v1", "jobs"), |job: &Job| {
-            job.metadata.resource_version.as_deref().unwrap_or_default()
-        });
-        let mut events = pin!(kubeio::watch(self.client.clone(), jobs.fields(format!("metadata.name={name}"))));
-        while let Some(event) = events.next().await {
-            let done = match &event {
-                Event::Reset(jobs) => enough(jobs.first()),
-                Event::Applied(job) => enough(Some(job)),
-                Event::Deleted(_) => enough(None),
-                Event::Interrupted(_) | Event::Resumed => false,
-            };
-            if done {
-                return;
+    /// Closes a namespace of a worker for new Jobs.
+    pub async fn close(&self, worker: &str, namespace: &str, why: Closed) -> Result<(), ScenarioError> {
+        match self.controls.gates.as_ref().and_then(|gates| gates.get(worker)) {
+            Some(gate) => {
+                gate.close(namespace, why);
+                Ok(())
             }
+            None => crate::admission::close(self.worker(worker), namespace, why).await,
         }
     }
 
-    fn path(&self, version: &str, plural: &str) -> String {
-        let root = if version.contains('/') { "apis" } else { "api" };
-        format!("/{root}/{version}/namespaces/{}/{plural}", self.namespace)
-    }
-}
-
-fn missed(what: &str, last: Option<&Job>) -> ScenarioError {
-    let last = last.map_or_else(|| "nothing".into(), |job| serde_json::to_string(&job.status).unwrap_or_default());
-    ScenarioError::Missed { what: what.to_owned(), last }
-}
-
-async fn create_namespace(client: &Client, name: &str) -> Result<(), ScenarioError> {
-    let namespace = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-    create(client, "/api/v1/namespaces", &namespace).await
-}
-
-async fn create(client: &Client, path: &str, object: &Value) -> Result<(), ScenarioError> {
-    match kubeio::create(client, path, object.to_string().into_bytes(), ANSWER_WITHIN).await {
-        Ok(_) => Ok(()),
-        Err(error) if error.is_already_exists() => Ok(()),
-        Err(source) => {
-            Err(ScenarioError::Call { what: format!("create {} in {path}", object["metadata"]["name"]), source })
-        }
-    }
-}
-
-async fn until_exists(client: &Client, collection: &str, name: &str) -> Result<(), ScenarioError> {
-    let objects = Collection::new(collection, |object: &Value| {
-        object["metadata"]["resourceVersion"].as_str().unwrap_or_default()
-    });
-    let mut events = pin!(kubeio::watch(client.clone(), objects.fields(format!("metadata.name={name}"))));
-    let wait = async {
-        while let Some(event) = events.next().await {
-            if matches!(&event, Event::Applied(_)) || matches!(&event, Event::Reset(items) if !items.is_empty()) {
-                return;
+    /// Opens it again.
+    pub async fn reopen(&self, worker: &str, namespace: &str, why: Closed) -> Result<(), ScenarioError> {
+        match self.controls.gates.as_ref().and_then(|gates| gates.get(worker)) {
+            Some(gate) => {
+                gate.open(namespace);
+                Ok(())
             }
+            None => crate::admission::reopen(self.worker(worker), namespace, why).await,
         }
-    };
-    let what = format!("{name} in {collection}");
-    tokio::time::timeout(HAPPENS_WITHIN, wait).await.map_err(|_| missed(&what, None))
+    }
+
+    /// Whether the clusters create the Jobs of CronJobs by themselves.
+    pub fn runs_cron_jobs(&self) -> bool {
+        self.controls.run_cron_jobs
+    }
+}
+
+/// Installs our CRDs and the dispatcher's namespace, and waits until they are served.
+async fn install_crds(manager: &Client) -> Result<(), ScenarioError> {
+    for definition in jobferry_api::custom_resource_definitions() {
+        let definition = serde_json::to_value(definition).unwrap_or_default();
+        create(manager, "/apis/apiextensions.k8s.io/v1/customresourcedefinitions", &definition).await?;
+    }
+    for collection in [WORKERS, POLICIES] {
+        // The watch behind this goes on trying until the CRD is served, a moment after it was created.
+        until_object(manager, collection, "none", "not there", |object| object.is_none()).await?;
+    }
+    create_namespace(manager, SYSTEM_NAMESPACE).await
+}
+
+fn connected_condition(worker: &Value) -> Option<&Value> {
+    let list = worker["status"]["conditions"].as_array()?;
+    list.iter().find(|condition| condition["type"] == conditions::CONNECTED)
 }
 
 /// Reaches workers by clients that are there already.

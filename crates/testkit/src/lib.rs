@@ -13,20 +13,25 @@
 //!
 //! No process started here outlives the test that started it, not even one that is killed: see [`ProcessGroup`].
 
+mod admission;
 mod audit;
 mod cluster_error;
 mod control_plane;
+mod controls;
 mod credentials;
 mod dispatched;
 mod embedded;
 pub mod fault;
 pub mod fleet;
+mod gate;
+mod mortal;
 mod pod_runner;
 mod ports;
 mod process_group;
 mod real_cluster;
 mod real_fleet;
 pub mod scenarios;
+mod tcp_road;
 mod testbed;
 
 pub use audit::{AuditCounts, AuditLog, AuditMark, AuditRecord};
@@ -35,6 +40,8 @@ pub use control_plane::Component;
 pub use credentials::{CredentialsError, User};
 pub use dispatched::DispatchError;
 pub use embedded::EmbeddedFleet;
+pub use gate::Closed;
+pub use mortal::Life;
 pub use pod_runner::{EXIT_CODE, FAILING_INDEXES, PodRunner, RUN_SECONDS};
 pub use process_group::ProcessGroup;
 pub use real_cluster::RealCluster;

@@ -1,7 +1,10 @@
 //! Every scenario on embedded clusters, in virtual time.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
-use jobferry_testkit::{EmbeddedFleet, for_each_scenario, scenarios};
+use jobferry_testkit::{
+    EmbeddedFleet, for_each_disturbance, for_each_long_disturbance, for_each_long_scenario, for_each_scenario,
+    scenarios,
+};
 
 macro_rules! embedded {
     ($scenario:ident) => {
@@ -13,3 +16,6 @@ macro_rules! embedded {
     };
 }
 for_each_scenario!(embedded);
+for_each_long_scenario!(embedded);
+for_each_disturbance!(embedded);
+for_each_long_disturbance!(embedded);

@@ -1,4 +1,4 @@
-//! Every scenario on real clusters: one fleet and one dispatcher for all of them.
+//! The scenarios that leave the fleet alone, on real clusters: one fleet and one dispatcher for all of them.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
 
 use std::sync::LazyLock;

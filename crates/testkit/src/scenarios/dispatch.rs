@@ -4,20 +4,14 @@ use jobferry_api::{annotations, conditions, labels};
 use k8s_openapi::api::batch::v1::Job;
 use serde_json::json;
 
-use super::{JobManifest, condition, is_complete, is_failed};
+use super::{JobManifest, condition, has_active, is_complete, is_failed, is_suspended, is_told, worker_of};
 use crate::fleet::{Fleet, Namespace, Place, ScenarioError};
 
 pub(super) type Outcome = Result<(), ScenarioError>;
 
-/// The worker that the Job was placed on, by its label.
-pub(super) fn worker_of(job: &Job) -> Option<String> {
-    job.metadata.labels.as_ref()?.get(labels::WORKER).cloned()
-}
-
 pub(super) async fn placed(namespace: &Namespace<'_>, name: &str) -> Result<(Job, Place), ScenarioError> {
     let job = namespace.manager().until(name, "placed", |job| worker_of(job).is_some()).await?;
-    let worker = worker_of(&job).and_then(|worker| namespace.worker(&worker));
-    let Some(worker) = worker else { panic!("Job {name} was placed on a worker that does not exist") };
+    let worker = namespace.worker(worker_of(&job).unwrap_or_default());
     Ok((job, worker))
 }
 
@@ -122,8 +116,7 @@ pub async fn deleting_the_job_removes_its_mirror(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("deleting").await?;
     let manager = namespace.manager();
     manager.create(JobManifest::delegated("endless").runs_for_ever().manifest()).await?;
-    let active = |job: &Job| job.status.as_ref().and_then(|status| status.active) == Some(1);
-    manager.until("endless", "active", active).await?;
+    manager.until("endless", "active", has_active(1)).await?;
     let (_, worker) = placed(&namespace, "endless").await?;
     manager.delete("endless").await?;
     worker.until_gone("endless").await
@@ -134,8 +127,7 @@ pub async fn a_suspended_job_waits_until_it_is_resumed(fleet: &Fleet) -> Outcome
     let namespace = fleet.namespace("suspended").await?;
     let manager = namespace.manager();
     manager.create(JobManifest::delegated("later").spec("suspend", json!(true)).manifest()).await?;
-    let suspended = |job: &Job| condition(job, "Suspended").is_some_and(|condition| condition.status == "True");
-    let job = manager.until("later", "shown as suspended", suspended).await?;
+    let job = manager.until("later", "shown as suspended", is_suspended).await?;
     assert_eq!(worker_of(&job), None);
     manager.change("later", &json!({"spec": {"suspend": false}})).await?;
     let job = manager.until("later", "complete", is_complete).await?;
@@ -160,7 +152,7 @@ pub async fn a_job_goes_where_its_annotation_says(fleet: &Fleet) -> Outcome {
     for name in fleet.workers.keys() {
         for job in [format!("by-name-{name}"), format!("by-label-{name}")] {
             let job = namespace.manager().until(&job, "complete", is_complete).await?;
-            assert_eq!(worker_of(&job).as_ref(), Some(name));
+            assert_eq!(worker_of(&job), Some(name.as_str()));
         }
     }
     Ok(())
@@ -183,16 +175,13 @@ pub async fn a_job_that_fits_nowhere_says_so(fleet: &Fleet) -> Outcome {
 /// What is not ours is never changed, even where it is in our way.
 pub async fn a_name_taken_on_the_worker_is_reported_and_left_alone(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("taken").await?;
-    let Some(name) = fleet.workers.keys().next() else { panic!("a fleet without workers") };
-    let Some(worker) = namespace.worker(name) else { panic!("worker {name} is missing") };
+    let [name, _] = fleet.two_workers();
+    let worker = namespace.worker(name);
     worker.create(JobManifest::new("popular").runs_for_ever().manifest()).await?;
-    let active = |job: &Job| job.status.as_ref().and_then(|status| status.active) == Some(1);
-    let theirs = worker.until("popular", "active", active).await?;
+    let theirs = worker.until("popular", "active", has_active(1)).await?;
     let manifest = JobManifest::delegated("popular").annotation(annotations::WORKERS, name);
     namespace.manager().create(manifest.manifest()).await?;
-    let refused =
-        |job: &Job| condition(job, conditions::PLACED).is_some_and(|c| c.reason.as_deref() == Some("Refused"));
-    let job = namespace.manager().until("popular", "refused", refused).await?;
+    let job = namespace.manager().until("popular", "refused", is_told(conditions::REASON_REFUSED)).await?;
     let message =
         condition(&job, conditions::PLACED).and_then(|condition| condition.message.clone()).unwrap_or_default();
     assert!(message.contains("is not ours"), "{message}");
@@ -203,21 +192,17 @@ pub async fn a_name_taken_on_the_worker_is_reported_and_left_alone(fleet: &Fleet
 /// A refusal is the one thing that moves a Job: never before the first worker is proved to have nothing of it.
 pub async fn a_job_that_one_worker_refuses_goes_to_another(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("elsewhere").await?;
-    let mut names = fleet.workers.keys();
-    let (Some(first), Some(second)) = (names.next(), names.next()) else { panic!("a fleet with one worker") };
-    let Some(worker) = namespace.worker(first) else { panic!("worker {first} is missing") };
+    let [first, second] = fleet.two_workers();
+    let worker = namespace.worker(first);
     worker.create(JobManifest::new("popular").runs_for_ever().manifest()).await?;
     let manager = namespace.manager();
     manager.create(JobManifest::delegated("popular").annotation(annotations::WORKERS, first).manifest()).await?;
-    let told = |reason: &'static str| {
-        move |job: &Job| condition(job, conditions::PLACED).is_some_and(|c| c.reason.as_deref() == Some(reason))
-    };
-    manager.until("popular", "refused", told(conditions::REASON_REFUSED)).await?;
+    manager.until("popular", "refused", is_told(conditions::REASON_REFUSED)).await?;
     let both = format!("{first},{second}");
     manager.change("popular", &json!({"metadata": {"annotations": {annotations::WORKERS: both}}})).await?;
-    manager.until("popular", "leaving", told(conditions::REASON_MOVING)).await?;
+    manager.until("popular", "leaving", is_told(conditions::REASON_MOVING)).await?;
     let job = manager.until("popular", "complete", is_complete).await?;
-    assert_eq!(worker_of(&job).as_ref(), Some(second));
+    assert_eq!(worker_of(&job), Some(second));
     let record = condition(&job, conditions::PLACEMENT).and_then(|condition| condition.message.clone());
     assert!(record.as_ref().is_some_and(|record| record.contains("\"epoch\":2")), "{record:?}");
     Ok(())
@@ -228,8 +213,7 @@ pub async fn a_job_deleted_and_submitted_again_runs_again(fleet: &Fleet) -> Outc
     let namespace = fleet.namespace("again").await?;
     let manager = namespace.manager();
     manager.create(JobManifest::delegated("train").runs_for_ever().manifest()).await?;
-    let active = |job: &Job| job.status.as_ref().and_then(|status| status.active) == Some(1);
-    let first = manager.until("train", "active", active).await?;
+    let first = manager.until("train", "active", has_active(1)).await?;
     manager.delete("train").await?;
     manager.until_gone("train").await?;
     manager.create(JobManifest::delegated("train").manifest()).await?;
@@ -243,8 +227,7 @@ pub async fn a_mirror_deleted_by_somebody_fails_the_job(fleet: &Fleet) -> Outcom
     let namespace = fleet.namespace("vandals").await?;
     let manager = namespace.manager();
     manager.create(JobManifest::delegated("victim").runs_for_ever().manifest()).await?;
-    let active = |job: &Job| job.status.as_ref().and_then(|status| status.active) == Some(1);
-    manager.until("victim", "active", active).await?;
+    manager.until("victim", "active", has_active(1)).await?;
     let (_, worker) = placed(&namespace, "victim").await?;
     worker.delete("victim").await?;
     let job = manager.until("victim", "failed", is_failed).await?;
@@ -258,14 +241,12 @@ pub async fn marks_taken_off_a_mirror_are_put_back(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("marks").await?;
     let manager = namespace.manager();
     manager.create(JobManifest::delegated("branded").runs_for_ever().manifest()).await?;
-    let active = |job: &Job| job.status.as_ref().and_then(|status| status.active) == Some(1);
-    manager.until("branded", "active", active).await?;
+    manager.until("branded", "active", has_active(1)).await?;
     let (_, worker) = placed(&namespace, "branded").await?;
     worker.change("branded", &json!({"metadata": {"labels": {labels::ORIGIN: null}}})).await?;
     let marked = |job: &Job| job.metadata.labels.as_ref().is_some_and(|labels| labels.contains_key(labels::ORIGIN));
     worker.until("branded", "marked again", marked).await?;
     worker.change("branded", &json!({"spec": {"suspend": true}})).await?;
-    let suspended = |job: &Job| condition(job, "Suspended").is_some_and(|condition| condition.status == "True");
-    manager.until("branded", "live again", suspended).await?;
+    manager.until("branded", "live again", is_suspended).await?;
     Ok(())
 }

@@ -5,16 +5,8 @@ use k8s_openapi::api::batch::v1::Job;
 use serde_json::json;
 
 use super::dispatch::{Outcome, placed};
-use super::{JobManifest, condition, is_complete};
+use super::{JobManifest, condition, has_active, is_complete, is_suspended, is_told};
 use crate::fleet::Fleet;
-
-fn active(count: i32) -> impl Fn(&Job) -> bool {
-    move |job| job.status.as_ref().and_then(|status| status.active).unwrap_or(0) == count
-}
-
-fn is_suspended(job: &Job) -> bool {
-    condition(job, "Suspended").is_some_and(|condition| condition.status == "True")
-}
 
 fn spec_suspend(job: &Job) -> Option<bool> {
     job.spec.as_ref().and_then(|spec| spec.suspend)
@@ -25,14 +17,14 @@ pub async fn a_running_job_is_suspended_and_resumed_on_its_worker(fleet: &Fleet)
     let namespace = fleet.namespace("pausing").await?;
     let manager = namespace.manager();
     manager.create(JobManifest::delegated("long").runs_for_ever().manifest()).await?;
-    manager.until("long", "active", active(1)).await?;
+    manager.until("long", "active", has_active(1)).await?;
     manager.change("long", &json!({"spec": {"suspend": true}})).await?;
-    let job = manager.until("long", "suspended, no pod left", |job| is_suspended(job) && active(0)(job)).await?;
+    let job = manager.until("long", "suspended, no pod left", |job| is_suspended(job) && has_active(0)(job)).await?;
     let (_, worker) = placed(&namespace, "long").await?;
     assert_eq!(spec_suspend(&worker.get("long").await?), Some(true));
     let before = job.metadata.labels.clone();
     manager.change("long", &json!({"spec": {"suspend": false}})).await?;
-    let job = manager.until("long", "active again", |job| !is_suspended(job) && active(1)(job)).await?;
+    let job = manager.until("long", "active again", |job| !is_suspended(job) && has_active(1)(job)).await?;
     assert_eq!(job.metadata.labels, before, "it stays on its worker");
     Ok(())
 }
@@ -47,14 +39,14 @@ pub async fn edits_of_a_running_job_reach_its_mirror(fleet: &Fleet) -> Outcome {
         .spec("parallelism", json!(2))
         .runs_for_ever();
     manager.create(manifest.manifest()).await?;
-    manager.until("elastic", "two pods", active(2)).await?;
+    manager.until("elastic", "two pods", has_active(2)).await?;
     let (_, worker) = placed(&namespace, "elastic").await?;
     let edit = json!({
         "metadata": {"labels": {"stage": "late"}, "annotations": {"note": "bigger"}},
         "spec": {"completions": 3, "parallelism": 3, "backoffLimit": 2, "activeDeadlineSeconds": 90_000},
     });
     manager.change("elastic", &edit).await?;
-    manager.until("elastic", "three pods", active(3)).await?;
+    manager.until("elastic", "three pods", has_active(3)).await?;
     let mirror = worker.get("elastic").await?;
     let spec = mirror.spec.unwrap_or_default();
     assert_eq!((spec.completions, spec.parallelism), (Some(3), Some(3)));
@@ -69,10 +61,10 @@ pub async fn what_the_worker_does_to_a_mirror_is_reported_not_fought(fleet: &Fle
     let namespace = fleet.namespace("queueing").await?;
     let manager = namespace.manager();
     manager.create(JobManifest::delegated("queued").runs_for_ever().manifest()).await?;
-    manager.until("queued", "active", active(1)).await?;
+    manager.until("queued", "active", has_active(1)).await?;
     let (_, worker) = placed(&namespace, "queued").await?;
     worker.change("queued", &json!({"spec": {"suspend": true}})).await?;
-    let job = manager.until("queued", "shown as suspended", |job| is_suspended(job) && active(0)(job)).await?;
+    let job = manager.until("queued", "shown as suspended", |job| is_suspended(job) && has_active(0)(job)).await?;
     assert_eq!(spec_suspend(&job), Some(false), "the user's own wish is unchanged");
     // An edit of something else leaves the worker's suspension alone.
     manager.change("queued", &json!({"metadata": {"labels": {"touched": "yes"}}})).await?;
@@ -92,15 +84,13 @@ pub async fn an_edit_that_the_worker_refuses_is_told(fleet: &Fleet) -> Outcome {
         .spec("parallelism", json!(1))
         .runs_for_ever();
     manager.create(manifest.manifest()).await?;
-    manager.until("steady", "active", active(1)).await?;
+    manager.until("steady", "active", has_active(1)).await?;
     let (_, worker) = placed(&namespace, "steady").await?;
     // Somebody scales the mirror; the user's later edit, legal on the manager, is not legal on top of that.
     worker.change("steady", &json!({"spec": {"parallelism": 2}})).await?;
     manager.change("steady", &json!({"spec": {"completions": 1}})).await?;
-    let told = |job: &Job| {
-        condition(job, conditions::PLACED).is_some_and(|c| c.reason.as_deref() == Some(conditions::REASON_EDIT_REFUSED))
-    };
-    let job = manager.until("steady", "told that the edit was refused", told).await?;
+    let refused = is_told(conditions::REASON_EDIT_REFUSED);
+    let job = manager.until("steady", "told that the edit was refused", refused).await?;
     let message =
         condition(&job, conditions::PLACED).and_then(|condition| condition.message.clone()).unwrap_or_default();
     assert!(message.contains("completions"), "{message}");
