@@ -57,6 +57,8 @@ pub struct Options {
     pub wall_clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
     /// Decides the jitter of waits.
     pub seed: u64,
+    /// Ask servers for lists of Jobs as a stream, where they offer it.
+    pub streamed_lists: bool,
     /// The lease to hold while working. `None`: work without one; safe, but two dispatchers then do everything twice.
     pub lease: Option<Lease>,
     /// The namespace of the Job that shows whether this cluster leaves delegated Jobs alone. `None`: it is taken for granted.
@@ -68,7 +70,8 @@ pub struct Options {
 impl Options {
     /// No lease, no canary: for a process that has the clusters to itself.
     pub fn new(connect: Arc<dyn Connect>, wall_clock: Arc<dyn Fn() -> Timestamp + Send + Sync>, seed: u64) -> Self {
-        Self { connect, wall_clock, seed, lease: None, canary: None, vitals: Arc::default() }
+        let streamed_lists = true;
+        Self { connect, wall_clock, seed, streamed_lists, lease: None, canary: None, vitals: Arc::default() }
     }
 }
 
@@ -238,7 +241,9 @@ impl ServerVersion {
 }
 
 async fn follow_workloads(shared: Arc<Shared>) {
-    let jobs = Collection::new("/apis/batch/v1/jobs", |w: &Workload| &w.resource_version).seed(shared.options.seed);
+    let jobs = Collection::new("/apis/batch/v1/jobs", |w: &Workload| &w.resource_version)
+        .streamed(shared.options.streamed_lists)
+        .seed(shared.options.seed);
     let mut events = std::pin::pin!(kubeio::watch(shared.manager.clone(), jobs));
     while let Some(event) = events.next().await {
         match event {

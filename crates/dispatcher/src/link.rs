@@ -92,6 +92,7 @@ async fn connect_and_follow(
     shared.lanes.plan_all(shared.index.change_worker(name, |worker| worker.minor = minor));
     let mirrors = Collection::new("/apis/batch/v1/jobs", |mirror: &Mirror| &mirror.resource_version)
         .labels(format!("{}={}", labels::ORIGIN, shared.origin))
+        .streamed(shared.options.streamed_lists)
         .seed(shared.options.seed);
     let mut events = std::pin::pin!(kubeio::watch(client.clone(), mirrors));
     let mut session = Session { shared, name, identity, version, live: false, lane: false, complaint: None };

@@ -1,6 +1,9 @@
 //! List once, then watch; resume where the stream was cut; list again only when the server forgot our place.
+//!
+//! A list comes in pages, or, where the server offers it and the collection asks for it, as the first events of the watch:
+//! then neither side ever holds all of it as one text.
 
-use std::{pin::Pin, time::Duration};
+use std::{collections::VecDeque, pin::Pin, time::Duration};
 
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt, TryStreamExt, stream};
@@ -36,13 +39,14 @@ pub struct Collection<T> {
     labels: Option<String>,
     fields: Option<String>,
     seed: u64,
+    streamed: bool,
     resource_version: fn(&T) -> &str,
 }
 
 impl<T> Collection<T> {
     /// All objects below `path`, for example `/apis/batch/v1/jobs`.
     pub fn new(path: impl Into<String>, resource_version: fn(&T) -> &str) -> Self {
-        Self { path: path.into(), labels: None, fields: None, seed: 0, resource_version }
+        Self { path: path.into(), labels: None, fields: None, seed: 0, streamed: false, resource_version }
     }
 
     /// Only objects that match this label selector.
@@ -56,6 +60,13 @@ impl<T> Collection<T> {
     #[must_use]
     pub fn fields(mut self, selector: impl Into<String>) -> Self {
         self.fields = Some(selector.into());
+        self
+    }
+
+    /// Asks for the list as the first events of the watch. Servers that do not offer that are asked for pages.
+    #[must_use]
+    pub fn streamed(mut self, streamed: bool) -> Self {
+        self.streamed = streamed;
         self
     }
 
@@ -94,15 +105,19 @@ pub fn watch<T: DeserializeOwned>(client: Client, collection: Collection<T>) -> 
 pub struct Watcher<T> {
     client: Client,
     collection: Collection<T>,
-    state: State,
+    state: State<T>,
+    /// Events that came before the end of a streamed list, to be handed out after it.
+    after_list: VecDeque<Event<T>>,
     backoff: Backoff,
     not_before: Option<Instant>,
     interrupted: bool,
 }
 
-enum State {
+enum State<T> {
     /// Nothing is known, or our place in the history is lost.
     Unlisted,
+    /// A streamed list is under way; this much of it has come.
+    Gathering(WatchStream, Vec<T>),
     /// Known up to this resourceVersion; no stream is open.
     Listed(String),
     Streaming(WatchStream),
@@ -112,7 +127,8 @@ impl<T: DeserializeOwned> Watcher<T> {
     /// A watcher that has not asked for anything yet.
     pub fn new(client: Client, collection: Collection<T>) -> Self {
         let backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(15), collection.seed);
-        Self { client, collection, state: State::Unlisted, backoff, not_before: None, interrupted: false }
+        let (state, after_list) = (State::Unlisted, VecDeque::new());
+        Self { client, collection, state, after_list, backoff, not_before: None, interrupted: false }
     }
 
     /// The next event. Cancel-safe: nothing is lost when the future is dropped.
@@ -125,7 +141,25 @@ impl<T: DeserializeOwned> Watcher<T> {
                 tokio::time::sleep_until(instant).await;
                 self.not_before = None;
             }
+            if matches!(self.state, State::Streaming(_))
+                && let Some(event) = self.after_list.pop_front()
+            {
+                return event;
+            }
             match &mut self.state {
+                State::Unlisted if self.collection.streamed => {
+                    self.after_list.clear();
+                    match open(&self.client, &self.collection, None).await {
+                        Ok(stream) => self.state = State::Gathering(stream, Vec::new()),
+                        Err(error) if does_not_stream(&error) => self.collection.streamed = false,
+                        Err(error) => return self.interrupt(error),
+                    }
+                }
+                State::Gathering(..) => {
+                    if let Some(event) = self.gather().await {
+                        return event;
+                    }
+                }
                 State::Unlisted => match list(&self.client, &self.collection).await {
                     Ok((items, version)) => {
                         self.state = State::Listed(version);
@@ -135,7 +169,7 @@ impl<T: DeserializeOwned> Watcher<T> {
                     Err(error) if is_expired(&error) => self.pause(),
                     Err(error) => return self.interrupt(error),
                 },
-                State::Listed(version) => match open(&self.client, &self.collection, version.clone()).await {
+                State::Listed(version) => match open(&self.client, &self.collection, Some(version.clone())).await {
                     Ok(stream) => {
                         self.state = State::Streaming(stream);
                         if std::mem::take(&mut self.interrupted) {
@@ -153,7 +187,7 @@ impl<T: DeserializeOwned> Watcher<T> {
                                 stream.version = version;
                                 return event;
                             }
-                            Line::Bookmark(version) => stream.version = version,
+                            Line::Bookmark { version, .. } => stream.version = version,
                             Line::Unreadable(version) => {
                                 stream.version = version.unwrap_or_else(|| stream.version.clone());
                             }
@@ -177,6 +211,48 @@ impl<T: DeserializeOwned> Watcher<T> {
                 },
             }
         }
+    }
+
+    /// The next line of a streamed list.
+    async fn gather(&mut self) -> Option<Event<T>> {
+        let State::Gathering(stream, gathered) = &mut self.state else { return None };
+        let line = match stream.next_line().await {
+            Ok(Some(line)) => read_line(&self.collection, &line),
+            Ok(None) => {
+                // A server that streams lists says where they end. This one did not know what it was asked for.
+                self.collection.streamed = stream.is_young();
+                self.restart_list();
+                return None;
+            }
+            Err(error) => Line::Failed(error),
+        };
+        match line {
+            Line::Event(Event::Applied(item), _) if self.after_list.is_empty() => gathered.push(item),
+            // Without its key, an object that is gone cannot be taken out of what was gathered.
+            Line::Event(event, _) => self.after_list.push_back(event),
+            Line::Bookmark { version, ends_list: true } => {
+                let State::Gathering(mut stream, gathered) = std::mem::replace(&mut self.state, State::Unlisted) else {
+                    return None;
+                };
+                stream.version = version;
+                self.state = State::Streaming(stream);
+                self.interrupted = false;
+                self.backoff.reset();
+                return Some(Event::Reset(gathered));
+            }
+            Line::Bookmark { .. } | Line::Unreadable(_) => {}
+            Line::Expired => self.restart_list(),
+            Line::Failed(error) => {
+                self.state = State::Unlisted;
+                return Some(self.interrupt(error));
+            }
+        }
+        None
+    }
+
+    fn restart_list(&mut self) {
+        self.state = State::Unlisted;
+        self.pause();
     }
 
     fn interrupt(&mut self, error: CallError) -> Event<T> {
@@ -228,14 +304,20 @@ async fn list<T: DeserializeOwned>(client: &Client, collection: &Collection<T>) 
     }
 }
 
-async fn open<T>(client: &Client, collection: &Collection<T>, version: String) -> Result<WatchStream, CallError> {
+/// Opens a watch from `version` on; without one, with everything that exists as its first events.
+async fn open<T>(
+    client: &Client,
+    collection: &Collection<T>,
+    version: Option<String>,
+) -> Result<WatchStream, CallError> {
     let params = WatchParams {
         label_selector: collection.labels.clone(),
         field_selector: collection.fields.clone(),
         timeout: Some(WATCH_SECONDS),
         bookmarks: true,
-        ..WatchParams::default()
+        send_initial_events: version.is_none(),
     };
+    let version = version.unwrap_or_default();
     let request =
         Request::new(&collection.path).watch(&params, &version).map_err(|e| CallError::Transport(e.to_string()))?;
     let answer = tokio::time::timeout(ANSWER_WITHIN, client.send(request.map(Into::into)))
@@ -288,14 +370,23 @@ impl WatchStream {
         }
     }
 
+    /// Whether it was cut before the server could have ended it.
+    fn is_young(&self) -> bool {
+        self.opened.elapsed() < Duration::from_secs(u64::from(WATCH_SECONDS) - 1)
+    }
+
     fn was_silent_to_its_end(&self) -> bool {
-        self.silent && self.opened.elapsed() >= Duration::from_secs(u64::from(WATCH_SECONDS) - 1)
+        self.silent && !self.is_young()
     }
 }
 
 enum Line<T> {
     Event(Event<T>, String),
-    Bookmark(String),
+    Bookmark {
+        version: String,
+        /// It marks the end of a streamed list.
+        ends_list: bool,
+    },
     /// An object that does not decode: reported and passed over, so that one bad object does not stop the others.
     Unreadable(Option<String>),
     Expired,
@@ -315,7 +406,11 @@ fn read_line<T: DeserializeOwned>(collection: &Collection<T>, line: &[u8]) -> Li
     };
     let object = envelope.object.get();
     match envelope.r#type {
-        "BOOKMARK" => version_of(object).map_or(Line::Unreadable(None), Line::Bookmark),
+        "BOOKMARK" => serde_json::from_str::<Named>(object).map_or(Line::Unreadable(None), |Named { metadata }| {
+            let ends_list =
+                metadata.annotations.is_some_and(|marks| marks.initial_events_end.as_deref() == Some("true"));
+            Line::Bookmark { version: metadata.resource_version, ends_list }
+        }),
         "ERROR" => {
             let code = serde_json::from_str::<ErrorCode>(object).map_or(500, |status| status.code);
             let code = StatusCode::from_u16(code).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
@@ -354,6 +449,13 @@ struct NamedMeta {
     namespace: String,
     #[serde(default)]
     name: String,
+    annotations: Option<BookmarkMarks>,
+}
+
+#[derive(Deserialize)]
+struct BookmarkMarks {
+    #[serde(rename = "k8s.io/initial-events-end")]
+    initial_events_end: Option<String>,
 }
 
 fn version_of(object: &str) -> Option<String> {
@@ -364,6 +466,11 @@ fn report_unreadable(path: &str, object: &str, error: &serde_json::Error) {
     let (namespace, name) =
         serde_json::from_str::<Named>(object).map(|o| (o.metadata.namespace, o.metadata.name)).unwrap_or_default();
     tracing::error!(path, namespace, name, %error, "object cannot be decoded and is passed over");
+}
+
+/// The server does not know streamed lists, or has them switched off.
+fn does_not_stream(error: &CallError) -> bool {
+    error.refusal().is_some_and(|refusal| [400, 422].contains(&refusal.code))
 }
 
 /// The server no longer has the history that we want to resume from (or the rest of a paged list).

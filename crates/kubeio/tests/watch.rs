@@ -51,13 +51,18 @@ impl Script {
     }
 
     fn watcher(&self) -> Watcher<Thing> {
+        self.watcher_that_streams(false)
+    }
+
+    fn watcher_that_streams(&self, streamed: bool) -> Watcher<Thing> {
         let script = self.clone();
         let service = axum::Router::new().fallback(move |request: Request<Body>| {
             let script = script.clone();
             async move { script.answer(&request) }
         });
         let client = kube::Client::new(service, "default");
-        Watcher::new(client, Collection::new("/apis/test/v1/things", |t: &Thing| &t.metadata.resource_version))
+        let things = Collection::new("/apis/test/v1/things", |t: &Thing| &t.metadata.resource_version);
+        Watcher::new(client, things.streamed(streamed))
     }
 
     fn answer(&self, request: &Request<Body>) -> Response<Body> {
@@ -82,10 +87,12 @@ impl Script {
     fn asked(&self) -> Vec<String> {
         let version = |uri: &str| uri.rsplit("resourceVersion=").next().unwrap_or_default().to_owned();
         let asked = self.asked.lock().unwrap();
-        asked
-            .iter()
-            .map(|u| if u.contains("watch=true") { format!("watch {}", version(u)) } else { "list".into() })
-            .collect()
+        let words = |uri: &String| match uri {
+            uri if uri.contains("sendInitialEvents=true") => "stream".into(),
+            uri if uri.contains("watch=true") => format!("watch {}", version(uri)),
+            _ => "list".into(),
+        };
+        asked.iter().map(words).collect()
     }
 }
 
@@ -143,6 +150,50 @@ async fn pages_of_a_list_become_one_reset() {
     let first = json!({"metadata": {"resourceVersion": "5", "continue": "next"}, "items": [thing("a", 1)]});
     let script = Script::new([Json(200, first), list(5, &[thing("b", 2)])]);
     assert_eq!(told(&mut script.watcher(), 1).await, ["reset [a@1 b@2]"]);
+}
+
+fn end_of_list(version: u32) -> Value {
+    let marks = json!({"k8s.io/initial-events-end": "true"});
+    json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version.to_string(), "annotations": marks}}})
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_is_one_reset_and_what_happened_meanwhile_comes_after_it() {
+    let script = Script::new([Hang(vec![
+        event("ADDED", &thing("a", 3)),
+        event("ADDED", &thing("b", 4)),
+        event("DELETED", &thing("b", 5)),
+        event("ADDED", &thing("c", 6)),
+        end_of_list(7),
+        event("MODIFIED", &thing("a", 8)),
+    ])]);
+    let events = told(&mut script.watcher_that_streams(true), 4).await;
+    assert_eq!(events, ["reset [a@3 b@4]", "deleted b@5", "applied c@6 red", "applied a@8 red"]);
+    assert_eq!(script.asked(), ["stream"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_streamed_list_that_is_cut_starts_over() {
+    let script = Script::new([
+        Lines(vec![event("ADDED", &thing("a", 3))], 1),
+        Lines(vec![event("ADDED", &thing("a", 3)), end_of_list(9)], 60),
+        Hang(vec![event("ADDED", &thing("b", 10))]),
+    ]);
+    assert_eq!(told(&mut script.watcher_that_streams(true), 2).await, ["reset [a@3]", "applied b@10 red"]);
+    assert_eq!(script.asked(), ["stream", "stream", "watch 9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_does_not_stream_lists_is_asked_for_pages() {
+    let forbidden =
+        json!({"kind": "Status", "code": 422, "reason": "Invalid", "message": "sendInitialEvents is forbidden"});
+    let refuses = Script::new([Json(422, forbidden), list(5, &[thing("a", 3)])]);
+    assert_eq!(told(&mut refuses.watcher_that_streams(true), 1).await, ["reset [a@3]"]);
+    assert_eq!(refuses.asked(), ["stream", "list"]);
+    // One that is too old to know the question watches, and never says where the list ends.
+    let ignores = Script::new([Lines(vec![event("BOOKMARK", &thing("", 4))], 60), list(5, &[thing("a", 3)])]);
+    assert_eq!(told(&mut ignores.watcher_that_streams(true), 1).await, ["reset [a@3]"]);
+    assert_eq!(ignores.asked(), ["stream", "list"]);
 }
 
 #[tokio::test(start_paused = true)]
