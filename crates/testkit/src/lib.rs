@@ -15,6 +15,7 @@
 
 mod admission;
 mod audit;
+mod bare_server;
 mod cluster_error;
 mod control_plane;
 mod controls;
@@ -35,6 +36,7 @@ mod tcp_road;
 mod testbed;
 
 pub use audit::{AuditCounts, AuditLog, AuditMark, AuditRecord};
+pub use bare_server::{BareServer, Durability};
 pub use cluster_error::ClusterError;
 pub use control_plane::Component;
 pub use credentials::{CredentialsError, User};

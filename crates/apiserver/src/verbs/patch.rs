@@ -113,11 +113,9 @@ impl Change {
             return Err(ApiError::bad_request("a patch cannot change kind or apiVersion of an object"));
         }
         let new = addressed(call, new)?;
-        let decoded = settle(&call.resource, new, &[], options.field_validation).map_err(|error| {
-            let is_strictness =
-                options.field_validation == FieldValidation::Strict && error.message.contains("strict decoding error");
-            if is_strictness { ApiError::invalid_patch(&error.message) } else { error }
-        })?;
+        // What does not fit the type any more is the fault of the patch.
+        let decoded = settle(&call.resource, new, &[], options.field_validation)
+            .map_err(|error| ApiError::invalid_patch(&error.message))?;
         Ok((decoded.object, decoded.warnings))
     }
 }
