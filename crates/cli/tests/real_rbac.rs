@@ -124,7 +124,8 @@ async fn the_shipped_rights_are_enough_and_all_of_them_are_used() {
         // An Event that is told again after a minute is patched; the test does not wait for it.
         used.insert("patch events".into());
         // A list that comes as a stream is a watch; servers that do not offer it are asked for the list.
-        let streamed: Vec<_> = used.iter().filter_map(|right| right.strip_prefix("watch ")).map(str::to_owned).collect();
+        let streamed: Vec<_> =
+            used.iter().filter_map(|right| right.strip_prefix("watch ")).map(str::to_owned).collect();
         used.extend(streamed.iter().map(|resource| format!("list {resource}")));
         let unused: BTreeSet<_> = granted(role).difference(&used).cloned().collect();
         assert_eq!(unused, BTreeSet::new(), "{role}: rights that nobody used");
