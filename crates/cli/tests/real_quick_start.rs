@@ -24,9 +24,12 @@ async fn from_three_bare_clusters_to_a_finished_remote_job() {
     let error = fail(jobferry(&itself));
     assert!(error.contains("cannot be its own worker"), "{error}");
 
+    let hello = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hello.yaml");
+    let submit = ["submit", "--kubeconfig", manager_flag, "-f", hello, "--wait", "--timeout", "60s"];
+    assert_eq!(succeed(jobferry(&submit)), "job/hello submitted\njob/hello complete\n");
+    let doctor = succeed(jobferry(&["doctor", "--kubeconfig", manager_flag]));
+    assert!(doctor.contains("worker eu-1") && !doctor.contains("WRONG"), "{doctor}");
     let run = |arguments: &[&str]| succeed(kubectl(&manager, arguments));
-    run(&["apply", "-f", concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/hello.yaml")]);
-    run(&["wait", "--for=condition=complete", "job/hello", "--timeout=60s"]);
     let table = run(&["get", "jobs", "-L", "jobferry.dev/worker"]);
     assert!(table.contains("eu-1") || table.contains("us-1"), "{table}");
     assert_eq!(run(&["get", "pods", "-o", "name"]), "");
