@@ -19,6 +19,10 @@ use crate::{ApiServer, Options};
 const RECORDING: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../job-api/tests/recordings/1.35.8/manifests.jsonl.gz");
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 
+/// Every line of the recording stands for itself. `job-api` goes through all of them; the way through the server takes
+/// longer, so that here every third is asked.
+const EVERY: usize = 3;
+
 /// Puts a Job where it would be had it been written long ago.
 fn store(server: &ApiServer, job: &Value) {
     let inner = &server.0;
@@ -96,14 +100,14 @@ async fn recorded_creates_and_updates_are_answered_as_by_a_real_server() {
     let server = ApiServer::new(Options::new(|| "2026-11-15T12:00:00Z".parse::<Timestamp>().unwrap(), 7));
     let lines = BufReader::new(GzDecoder::new(File::open(RECORDING).unwrap())).lines();
     let (mut asked, mut differ) = (0, Vec::new());
-    for line in lines {
+    for line in lines.step_by(EVERY) {
         let line: Value = serde_json::from_str(&line.unwrap()).unwrap();
         asked += 1;
         if let Some(story) = disagreement(&server, &line).await {
             differ.push(format!("{}\nours   {story}", line["op"]));
         }
     }
-    assert!(asked > 6000, "{asked}");
+    assert!(asked > 2000, "{asked}");
     let shown: Vec<&str> = differ.iter().take(5).map(String::as_str).collect();
     assert!(differ.is_empty(), "{} of {asked} differ:\n{}", differ.len(), shown.join("\n\n"));
 }

@@ -82,6 +82,21 @@ mod tests {
         assert_eq!(broken(&growing, &spec(1), Some(&spec(2))), ["spec: Invalid value: n may only grow"]);
     }
 
+    /// The rule of our own Worker.
+    #[test]
+    fn a_rule_at_the_root_sees_the_name_of_the_object() {
+        let schema = json!({"type": "object",
+            "x-kubernetes-validations": [{"rule": "size(self.metadata.name) <= 63", "message": "at most 63"}],
+            "properties": {"spec": {"type": "object", "properties": {"cordoned": {"type": "boolean"}}}}});
+        let rules = Expressions::compile(&schema).unwrap();
+        for (length, expected) in [(1, 0), (63, 0), (64, 1), (253, 1)] {
+            let worker = json!({"metadata": {"name": "w".repeat(length)}, "spec": {"cordoned": false}});
+            let mut causes = Vec::new();
+            rules.check(&worker, None, &mut causes);
+            assert_eq!(causes.len(), expected, "{length}: {causes:?}");
+        }
+    }
+
     #[test]
     fn a_rule_that_is_not_cel_is_found_when_the_schema_is_read() {
         let schema = json!({"type": "object", "x-kubernetes-validations": [{"rule": "self.n >"}]});
