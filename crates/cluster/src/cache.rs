@@ -16,6 +16,7 @@ pub(crate) trait Object {
     }
 }
 
+/// Jobs that could select any pod are looked up by namespace.
 impl Object for JobView {
     fn uid(&self) -> &str {
         &self.uid
@@ -23,9 +24,12 @@ impl Object for JobView {
     fn resource_version(&self) -> &str {
         &self.resource_version
     }
+    fn group(&self) -> Option<&str> {
+        self.spec.manual_selector.then_some(self.namespace.as_str())
+    }
 }
 
-/// Pods are looked up by the Job that controls them.
+/// Pods are looked up by the Job that controls them; those that nobody controls, by their namespace.
 impl Object for PodView {
     fn uid(&self) -> &str {
         &self.uid
@@ -34,7 +38,10 @@ impl Object for PodView {
         &self.resource_version
     }
     fn group(&self) -> Option<&str> {
-        self.owner.as_ref().map(|owner| owner.uid.as_str())
+        match &self.owner {
+            Some(owner) => Some(&owner.uid),
+            None => (!self.controlled_by_other).then_some(self.namespace.as_str()),
+        }
     }
 }
 

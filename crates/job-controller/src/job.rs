@@ -5,7 +5,7 @@ use std::sync::Arc;
 use job_api::SpecView;
 use k8s_openapi::{
     api::batch::v1::{JobStatus, PodFailurePolicy, SuccessPolicy},
-    apimachinery::pkg::apis::meta::v1::Time,
+    apimachinery::pkg::apis::meta::v1::{LabelSelector, Time},
 };
 use serde::Deserialize;
 use serde_json::Value;
@@ -40,6 +40,10 @@ pub struct JobView {
 pub struct Spec {
     /// Which controller owns this Job; absent for the cluster's own.
     pub managed_by: Option<String>,
+    /// Which pods belong to it; the API server makes one up for most Jobs.
+    pub selector: Option<LabelSelector>,
+    /// The user chose the selector, so that pods of other origin may match.
+    pub manual_selector: bool,
     /// Whether each success belongs to an index.
     pub indexed: bool,
     /// How many successes make it complete; absent for a work queue, where the pods know.
@@ -110,7 +114,9 @@ pub(crate) fn wire_count(value: usize) -> i32 {
 
 /// The shape of the JSON.
 mod wire {
-    use super::{Arc, Deserialize, JobStatus, PodFailurePolicy, Spec, SuccessPolicy, Time, Value, count};
+    use super::{
+        Arc, Deserialize, JobStatus, LabelSelector, PodFailurePolicy, Spec, SuccessPolicy, Time, Value, count,
+    };
 
     #[derive(Deserialize)]
     pub(super) struct Job {
@@ -136,6 +142,8 @@ mod wire {
     #[serde(rename_all = "camelCase")]
     struct JobSpec {
         managed_by: Option<String>,
+        selector: Option<LabelSelector>,
+        manual_selector: Option<bool>,
         completion_mode: Option<String>,
         completions: Option<i32>,
         parallelism: Option<i32>,
@@ -157,6 +165,8 @@ mod wire {
             let Job { metadata, spec, status } = job;
             let restart_policy = spec.template.pointer("/spec/restartPolicy").and_then(Value::as_str);
             let decided = Spec {
+                selector: spec.selector,
+                manual_selector: spec.manual_selector.unwrap_or(false),
                 indexed: spec.completion_mode.as_deref() == Some("Indexed"),
                 completions: spec.completions.map(|c| count(Some(c))),
                 parallelism: spec.parallelism.map_or(1, |p| count(Some(p))),

@@ -42,6 +42,7 @@ mod failure_policy;
 mod job;
 pub mod names;
 mod outcome;
+mod ownership;
 mod pod;
 mod record;
 mod success_policy;
@@ -51,6 +52,7 @@ mod workforce;
 
 pub use backoff::Backoff;
 pub use job::{JobView, Spec};
+pub use ownership::{Claim, claim};
 pub use pod::{Exit, Owner, Phase, PodView, Restarts};
 pub use sync::{IndexFailures, Memory, Notice, PodAction, PodPlan, PodRef, Step, Sync, sync};
 pub use template::{pod, pod_name};

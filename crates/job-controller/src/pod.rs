@@ -1,5 +1,7 @@
 //! A pod as this controller sees it.
 
+use std::collections::BTreeMap;
+
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde::Deserialize;
 
@@ -19,6 +21,10 @@ pub struct PodView {
     pub resource_version: String,
     /// The Job that controls it.
     pub owner: Option<Owner>,
+    /// Something else than a Job controls it.
+    pub controlled_by_other: bool,
+    /// Its labels.
+    pub labels: BTreeMap<String, String>,
     /// What holds the object until someone has done their part.
     pub finalizers: Vec<String>,
     /// Where it stands.
@@ -118,11 +124,9 @@ impl PodView {
 
 /// The shape of the JSON.
 mod wire {
-    use std::collections::BTreeMap;
-
     use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
-    use super::{Deserialize, Exit, Phase, Restarts, Time, names};
+    use super::{BTreeMap, Deserialize, Exit, Phase, Restarts, Time, names};
 
     #[derive(Deserialize)]
     pub(super) struct Pod {
@@ -145,6 +149,8 @@ mod wire {
         creation_timestamp: Option<Time>,
         deletion_timestamp: Option<Time>,
         deletion_grace_period_seconds: Option<i64>,
+        #[serde(default)]
+        labels: BTreeMap<String, String>,
         #[serde(default)]
         annotations: BTreeMap<String, String>,
         #[serde(default)]
@@ -230,6 +236,8 @@ mod wire {
                 owner: (pod.metadata.owner_references.iter())
                     .find(|owner| owner.controller && owner.kind == "Job")
                     .map(|owner| super::Owner { uid: owner.uid.clone(), name: owner.name.clone() }),
+                controlled_by_other: (pod.metadata.owner_references.iter())
+                    .any(|owner| owner.controller && owner.kind != "Job"),
                 phase: match pod.status.phase.as_str() {
                     "Running" => Phase::Running,
                     "Succeeded" => Phase::Succeeded,
@@ -260,6 +268,7 @@ mod wire {
                 uid: pod.metadata.uid,
                 resource_version: pod.metadata.resource_version,
                 finalizers: pod.metadata.finalizers,
+                labels: pod.metadata.labels,
             }
         }
     }

@@ -1,16 +1,13 @@
 //! Where the containers of a pod report what becomes of them.
 
-use std::sync::{Mutex, MutexGuard, PoisonError};
-
-use tokio::sync::Notify;
+use tokio::sync::watch;
 
 use crate::status::{ContainerRun, PodRun};
 
 /// The state of a pod, shared by its containers and the writer of its status.
 #[derive(Debug)]
 pub(crate) struct Board {
-    run: Mutex<PodRun>,
-    changed: Notify,
+    run: watch::Sender<PodRun>,
 }
 
 /// A container's place on the board.
@@ -22,16 +19,20 @@ pub(crate) struct Place {
 
 impl Board {
     pub(crate) fn new(run: PodRun) -> Self {
-        Self { run: Mutex::new(run), changed: Notify::new() }
+        Self { run: watch::Sender::new(run) }
     }
 
     pub(crate) fn read(&self) -> PodRun {
-        self.lock().clone()
+        self.run.borrow().clone()
+    }
+
+    /// Sees every change from now on.
+    pub(crate) fn subscribe(&self) -> watch::Receiver<PodRun> {
+        self.run.subscribe()
     }
 
     pub(crate) fn update(&self, change: impl FnOnce(&mut PodRun)) {
-        change(&mut self.lock());
-        self.changed.notify_one();
+        self.run.send_modify(change);
     }
 
     pub(crate) fn update_container(&self, place: Place, change: impl FnOnce(&mut ContainerRun)) {
@@ -41,14 +42,5 @@ impl Board {
                 change(container);
             }
         });
-    }
-
-    /// Waits for the next change.
-    pub(crate) async fn changed(&self) {
-        self.changed.notified().await;
-    }
-
-    fn lock(&self) -> MutexGuard<'_, PodRun> {
-        self.run.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -19,6 +19,7 @@ mod node;
 mod pod;
 mod process;
 mod reaper;
+mod sequence;
 pub mod status;
 mod volumes;
 

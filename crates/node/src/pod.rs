@@ -1,13 +1,11 @@
 //! One pod on this node, from its binding to its end.
 
 use std::{
-    collections::BTreeMap,
     path::{Path, PathBuf},
     sync::Arc,
     time::Duration,
 };
 
-use futures::future::join_all;
 use jobferry_kubeio::{self as kubeio, Patch};
 use k8s_openapi::api::core::v1::{Container, Pod};
 use serde_json::{Value, json};
@@ -15,10 +13,10 @@ use tokio::{sync::watch, time::Instant};
 
 use crate::{
     API_DEADLINE, NodeContext,
-    board::{Board, Place},
-    container::{Surroundings, Wish},
+    board::Board,
+    container::Wish,
+    sequence,
     status::{ContainerRun, ContainerState, PodRun, RestartPolicy},
-    volumes,
 };
 
 /// Changes within this time make one status write; a container that ends at once is never reported as running.
@@ -53,7 +51,11 @@ impl PodTask {
         let spec = pod.spec.as_ref();
         let list = |containers: Option<&Vec<Container>>, reason: &str| -> Vec<ContainerRun> {
             let image = |c: &Container| c.image.clone().unwrap_or_default();
-            containers.into_iter().flatten().map(|c| ContainerRun::waiting(&c.name, &image(c), reason)).collect()
+            let run = |c: &Container| ContainerRun {
+                sidecar: sequence::is_sidecar(c),
+                ..ContainerRun::waiting(&c.name, &image(c), reason)
+            };
+            containers.into_iter().flatten().map(run).collect()
         };
         let policy = spec.and_then(|spec| spec.restart_policy.as_deref()).unwrap_or("Always");
         let init = list(spec.and_then(|spec| spec.init_containers.as_ref()), "PodInitializing");
@@ -117,8 +119,9 @@ impl PodTask {
         let board = Arc::clone(&self.board);
         let mut vanished = false;
         {
-            let work = work(&context, &pod, &board, directory, wishes);
+            let work = sequence::run(&context, &pod, &board, directory, wishes);
             tokio::pin!(work);
+            let mut news = board.subscribe();
             let mut write_at: Option<Instant> = Some(Instant::now() + GATHER);
             let allowed = pod.spec.as_ref().and_then(|spec| spec.active_deadline_seconds);
             let mut deadline = allowed
@@ -149,9 +152,9 @@ impl PodTask {
                         board.update(|run| run.failure = Some(("DeadlineExceeded".to_owned(), message.to_owned())));
                         let _ = wish.send(Wish::Stop(grace_of(&pod)));
                     }
-                    () = board.changed(), if write_at.is_none() => write_at = Some(Instant::now() + GATHER),
+                    _ = news.changed(), if write_at.is_none() => write_at = Some(Instant::now() + GATHER),
                     () = tokio::time::sleep_until(due), if write_at.is_some() => {
-                        let run = board.read();
+                        let run = news.borrow_and_update().clone();
                         let stored = run.ended() || vanished || self.write_status(&run).await;
                         write_at = (!stored).then(|| Instant::now() + RETRY);
                     }
@@ -237,7 +240,7 @@ async fn sleep_until(instant: Option<Instant>) {
 }
 
 /// How long the containers of a pod may take to end when nobody says otherwise.
-fn grace_of(pod: &Pod) -> Duration {
+pub(crate) fn grace_of(pod: &Pod) -> Duration {
     let seconds = pod.spec.as_ref().and_then(|spec| spec.termination_grace_period_seconds);
     Duration::from_secs(seconds.and_then(|seconds| u64::try_from(seconds).ok()).unwrap_or(30))
 }
@@ -245,50 +248,4 @@ fn grace_of(pod: &Pod) -> Duration {
 /// The object does not exist any more, or another one has its name.
 fn is_gone(error: &kubeio::CallError) -> bool {
     error.is_not_found() || error.refusal().is_some_and(|refusal| matches!(refusal.code, 409 | 422))
-}
-
-/// Volumes, then init containers one after the other, then the main containers together.
-async fn work(context: &Arc<NodeContext>, pod: &Pod, board: &Board, directory: PathBuf, wishes: watch::Receiver<Wish>) {
-    let places = match volumes::prepare(&context.client, pod, &directory.join("volumes")).await {
-        Ok(places) => places,
-        Err(error) => {
-            board.update(|run| run.failure = Some(("VolumesNotReady".to_owned(), error.to_string())));
-            return;
-        }
-    };
-    run_all(context, pod, board, directory, &places, wishes).await;
-}
-
-async fn run_all(
-    context: &Arc<NodeContext>,
-    pod: &Pod,
-    board: &Board,
-    directory: PathBuf,
-    places: &BTreeMap<String, PathBuf>,
-    wishes: watch::Receiver<Wish>,
-) {
-    let Some(spec) = pod.spec.as_ref() else { return };
-    let sidecar = spec.init_containers.iter().flatten().find(|c| c.restart_policy.as_deref() == Some("Always"));
-    if let Some(sidecar) = sidecar {
-        let message =
-            format!("init container {:?} with restartPolicy Always is not supported by this node", sidecar.name);
-        return board.update(|run| run.failure = Some(("UnsupportedPod".to_owned(), message)));
-    }
-    let policy = board.read().restart_policy;
-    // An init container that ended well is never run again, whatever the policy.
-    let init_policy = if policy == RestartPolicy::Never { policy } else { RestartPolicy::OnFailure };
-    let around = |policy| Surroundings { context, pod, directory: directory.clone(), volumes: places, board, policy };
-    let init = around(init_policy);
-    for (position, container) in spec.init_containers.iter().flatten().enumerate() {
-        if !init.run(container, Place { init: true, position }, wishes.clone()).await {
-            return;
-        }
-    }
-    let main = around(policy);
-    let runs = spec
-        .containers
-        .iter()
-        .enumerate()
-        .map(|(position, container)| main.run(container, Place { init: false, position }, wishes.clone()));
-    join_all(runs).await;
 }

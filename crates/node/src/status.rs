@@ -64,6 +64,8 @@ pub struct ContainerRun {
     pub last: Option<Ended>,
     /// How often it was started again.
     pub restarts: u32,
+    /// It is an init container that runs beside the main ones.
+    pub sidecar: bool,
 }
 
 /// Where a container stands.
@@ -117,7 +119,18 @@ impl ContainerRun {
             state: ContainerState::Waiting { reason: reason.to_owned(), message: String::new() },
             last: None,
             restarts: 0,
+            sidecar: false,
         }
+    }
+
+    /// It runs, or has run.
+    pub fn has_started(&self) -> bool {
+        self.running() || self.ended().is_some() || self.last.is_some()
+    }
+
+    /// What comes after this init container may start.
+    fn made_way(&self) -> bool {
+        if self.sidecar { self.has_started() } else { self.succeeded() }
     }
 
     fn ended(&self) -> Option<&Ended> {
@@ -141,7 +154,7 @@ impl ContainerRun {
         let last = self.last.as_ref().map_or_else(|| json!({}), |ended| json!({"terminated": ended.state()}));
         json!({
             "name": self.name, "image": self.image, "imageID": "", "containerID": "",
-            "ready": if init { self.succeeded() } else { self.running() },
+            "ready": if init && !self.sidecar { self.succeeded() } else { self.running() },
             "started": self.running(), "restartCount": self.restarts, "state": state, "lastState": last,
         })
     }
@@ -169,8 +182,9 @@ impl PodRun {
     /// The phase that follows from the containers.
     pub fn phase(&self) -> &'static str {
         let all_main = |test: fn(&ContainerRun) -> bool| self.main.iter().all(test);
-        let init_failed = self.init.iter().any(|c| c.ended().is_some_and(|ended| ended.code != 0));
-        let main_begun = self.main.iter().any(|c| c.running() || c.ended().is_some() || c.last.is_some());
+        // How a sidecar ends says nothing about the pod.
+        let init_failed = self.init.iter().any(|c| !c.sidecar && c.ended().is_some_and(|ended| ended.code != 0));
+        let main_begun = self.main.iter().any(ContainerRun::has_started);
         if self.failure.is_some() || init_failed {
             "Failed"
         } else if !main_begun {
@@ -193,7 +207,7 @@ impl PodRun {
     /// `previous` (the conditions written last) has with the same status keeps its transition time.
     pub fn status(&self, previous: &[Value], now: Timestamp) -> Value {
         let phase = self.phase();
-        let initialized = self.init.iter().all(ContainerRun::succeeded);
+        let initialized = self.init.iter().all(ContainerRun::made_way);
         let ready = self.main.iter().all(ContainerRun::running) && phase == "Running";
         let unready = match phase {
             "Succeeded" => "PodCompleted",
@@ -283,6 +297,15 @@ mod tests {
             let pod = pod(init, main);
             assert_eq!(pod.phase(), phase, "{pod:?}");
         }
+    }
+
+    #[test]
+    fn how_a_sidecar_ends_says_nothing_about_the_pod() {
+        let mut run = pod(vec![ended(143)], vec![ended(0)]);
+        run.init[0].sidecar = true;
+        assert_eq!(run.phase(), "Succeeded");
+        run.main[0].state = ContainerState::Running { since: at(1) };
+        assert_eq!(run.phase(), "Running");
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The Job controller's shell: it watches Jobs and pods, asks [`job_controller::sync`] for the next step, carries it out.
 
+mod claims;
 mod pods;
 mod status;
 
@@ -195,8 +196,7 @@ impl Controller {
 
     /// Most of a Job is its pod template, which is of no use when we create no (more) pods for it.
     fn lightened(&self, mut job: JobView) -> JobView {
-        let conditions = job.status.conditions.as_deref().unwrap_or_default();
-        if !self.options.owns(&job) || job_api::conditions::is_finished(conditions) {
+        if !self.options.owns(&job) || is_finished(&job) {
             job.template = Arc::default();
         }
         job
@@ -206,39 +206,33 @@ impl Controller {
         let stream = kubeio::watch(self.client.clone(), Collection::new("/api/v1/pods", pod_version));
         pin_mut!(stream);
         while let Some(event) = stream.next().await {
-            let touched: Vec<Key> = {
-                let mut pods = lock(&self.pods);
-                match event {
-                    Event::Reset(list) => {
+            let touched: Vec<Key> = match event {
+                Event::Reset(list) => {
+                    let pods: Vec<Arc<PodView>> = {
+                        let mut pods = lock(&self.pods);
                         pods.reset(list);
-                        pods.all().filter_map(|pod| self.concerned(pod)).collect()
-                    }
-                    Event::Applied(pod) => {
-                        let key = self.concerned(&pod);
-                        key.filter(|_| pods.apply(pod)).into_iter().collect()
-                    }
-                    Event::Deleted(pod) => {
-                        pods.delete(&pod);
-                        self.concerned(&pod).into_iter().collect()
-                    }
-                    Event::Interrupted(error) => {
-                        tracing::warn!(%error, "pods cannot be watched");
-                        Vec::new()
-                    }
-                    Event::Resumed => Vec::new(),
+                        pods.all().cloned().collect()
+                    };
+                    pods.iter().flat_map(|pod| self.concerned(pod)).collect()
                 }
+                Event::Applied(pod) => {
+                    let keys = self.concerned(&pod);
+                    if lock(&self.pods).apply(pod) { keys } else { Vec::new() }
+                }
+                Event::Deleted(pod) => {
+                    let keys = self.concerned(&pod);
+                    lock(&self.pods).delete(&pod);
+                    keys
+                }
+                Event::Interrupted(error) => {
+                    tracing::warn!(%error, "pods cannot be watched");
+                    Vec::new()
+                }
+                Event::Resumed => Vec::new(),
             };
             for key in touched {
                 self.queue.add_after(key, self.options.gather);
             }
-        }
-    }
-
-    /// Who has to look at a pod: its Job; or, if it was orphaned with our finalizer still on it, we for the pod itself.
-    fn concerned(&self, pod: &PodView) -> Option<Key> {
-        match &pod.owner {
-            Some(owner) => Some(Key::Job(owner.uid.clone())),
-            None => self.finalizers().any(|finalizer| pod.holds(finalizer)).then(|| Key::Orphan(pod.uid.clone())),
         }
     }
 
@@ -283,6 +277,9 @@ impl Controller {
                 return Err(SyncError::NotLeading);
             }
             self.settle_uncertain(&job).await?;
+            if !is_finished(&job) && self.claim_pods(&job).await? {
+                continue;
+            }
             let pods: Vec<PodView> = lock(&self.pods).group(uid).map(|pod| PodView::clone(&pod)).collect();
             let memory = lock(&self.notes).entry(uid.to_owned()).or_default().memory;
             let decision = sync(&job, &pods, &memory, self.now());
@@ -327,6 +324,10 @@ impl Controller {
             events::tell(&self.client, "job-controller", about, what, self.now(), random).await;
         }
     }
+}
+
+fn is_finished(job: &JobView) -> bool {
+    job_api::conditions::is_finished(job.status.conditions.as_deref().unwrap_or_default())
 }
 
 fn job_version(job: &JobView) -> &str {

@@ -200,7 +200,9 @@ impl Controller {
     /// A Job is not known (any more). If it is proved gone, its pods must not wait for anybody to count them.
     pub(super) async fn release_pods_of_lost_job(&self, uid: &str) -> Result<(), SyncError> {
         let pods: Vec<Arc<PodView>> = lock(&self.pods).group(uid).collect();
-        let held = pods.into_iter().filter(|pod| self.finalizers().any(|finalizer| pod.holds(finalizer)));
+        let held = pods
+            .into_iter()
+            .filter(|pod| pod.owner.is_some() && self.finalizers().any(|finalizer| pod.holds(finalizer)));
         for pod in held.collect::<Vec<_>>() {
             if !self.owner_exists(&pod).await? {
                 self.release_from_all(&pod).await?;
@@ -247,7 +249,7 @@ impl Controller {
         [standard, delegated].into_iter().flatten()
     }
 
-    fn learn_pod(&self, answer: &[u8]) {
+    pub(super) fn learn_pod(&self, answer: &[u8]) {
         let Ok(pod) = serde_json::from_slice::<PodView>(answer) else { return };
         // Nothing held this pod but the finalizer that just went: the answer is the last that is heard of it.
         if pod.deleting && pod.finalizers.is_empty() && !pod.scheduled {

@@ -49,7 +49,7 @@ impl Controller {
         }
     }
 
-    async fn read_again(&self, job: &JobView) -> Result<(), SyncError> {
+    pub(super) async fn read_again(&self, job: &JobView) -> Result<(), SyncError> {
         let path = format!("/apis/batch/v1/namespaces/{}/jobs/{}", job.namespace, job.name);
         match kubeio::get::<JobView>(&self.client, &path, DEADLINE).await {
             Ok(fresh) if fresh.uid == job.uid => lock(&self.jobs).learn(fresh),

@@ -104,6 +104,8 @@ impl Truth {
             uid: uid.clone(),
             resource_version: String::new(),
             owner: Some(Owner { uid: "j".to_owned(), name: "j".to_owned() }),
+            controlled_by_other: false,
+            labels: BTreeMap::new(),
             finalizers: vec![seen.finalizer().to_owned()],
             phase: Phase::Pending,
             deleting: false,

@@ -1,6 +1,7 @@
 //! Life cycles of Jobs that must end the same whoever runs them: the scenarios, the one who plays them, and what is
 //! compared. `recorded.json` holds how they ended under the built-in Job controller of a real cluster, with our node.
 
+mod corners;
 mod play;
 mod scenarios;
 
@@ -8,9 +9,15 @@ use std::{collections::BTreeMap, path::PathBuf};
 
 use serde_json::Value;
 
-pub(crate) use self::{play::Stage, scenarios::all};
+pub(crate) use self::play::Stage;
+
+/// All scenarios.
+pub(crate) fn all() -> Vec<Scenario> {
+    [scenarios::all(), corners::all()].concat()
+}
 
 /// One life of a Job.
+#[derive(Clone)]
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,
     /// The Job's spec without its template.
@@ -40,8 +47,10 @@ pub(crate) enum Step {
     Edit(Value),
     /// Delete one running pod, of this index if one is given, with this grace period if one is given.
     DeletePod(Option<u32>, Option<u64>),
-    /// Give one running pod a condition.
-    MarkPod(&'static str),
+    /// Give one running pod a condition with this status.
+    MarkPod(&'static str, &'static str),
+    /// Change one running pod.
+    EditPod(Value),
     /// Delete the Job with this propagation.
     DeleteJob(&'static str),
 }

@@ -138,12 +138,17 @@ impl Stage {
                 let body = options.to_string().into_bytes();
                 kubeio::delete(&self.client, &pods(&pod), body, DEADLINE).await.expect("a deletion");
             }
-            Step::MarkPod(kind) => {
+            Step::MarkPod(kind, status) => {
                 let pod = self.running_pod(name, None).await;
-                let body = json!({"status": {"conditions": [{"type": kind, "status": "True", "reason": "Test"}]}});
+                let body = json!({"status": {"conditions": [{"type": kind, "status": status, "reason": "Test"}]}});
                 let path = format!("{}/status", pods(&pod));
                 let body = body.to_string().into_bytes();
                 kubeio::patch(&self.client, &path, Patch::Strategic, body, DEADLINE).await.expect("a condition");
+            }
+            Step::EditPod(change) => {
+                let pod = self.running_pod(name, None).await;
+                let body = change.to_string().into_bytes();
+                kubeio::patch(&self.client, &pods(&pod), Patch::Merge, body, DEADLINE).await.expect("an edited pod");
             }
             Step::DeleteJob(propagation) => {
                 let options = json!({"propagationPolicy": propagation}).to_string().into_bytes();

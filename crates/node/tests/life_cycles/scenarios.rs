@@ -9,14 +9,14 @@ use super::{
 };
 
 /// Ends badly the first time, well the second.
-const FAIL_ONCE: &str = "test -e $NOTE && exit 0; touch $NOTE; exit 1";
+pub(super) const FAIL_ONCE: &str = "test -e $NOTE && exit 0; touch $NOTE; exit 1";
 /// Runs long the first time, ends well the second.
-const HANG_ONCE: &str = "test -e $NOTE && exit 0; touch $NOTE; sleep 120";
+pub(super) const HANG_ONCE: &str = "test -e $NOTE && exit 0; touch $NOTE; sleep 120";
 /// The same, each index on its own.
-const HANG_ONCE_PER_INDEX: &str = "f=$NOTE.$JOB_COMPLETION_INDEX; test -e $f && exit 0; touch $f; sleep 120";
+pub(super) const HANG_ONCE_PER_INDEX: &str = "f=$NOTE.$JOB_COMPLETION_INDEX; test -e $f && exit 0; touch $f; sleep 120";
 /// Waits for the gate to open.
-const GATE: &str = "until test -e $NOTE.go; do sleep 0.1; done";
-const I: &str = "$JOB_COMPLETION_INDEX";
+pub(super) const GATE: &str = "until test -e $NOTE.go; do sleep 0.1; done";
+pub(super) const I: &str = "$JOB_COMPLETION_INDEX";
 
 fn pod(policy: &str, script: &str) -> Value {
     json!({
@@ -25,11 +25,17 @@ fn pod(policy: &str, script: &str) -> Value {
     })
 }
 
-fn plain(name: &'static str, spec: Value, script: &str) -> Scenario {
+pub(super) fn plain(name: &'static str, spec: Value, script: &str) -> Scenario {
     Scenario { name, spec, pod: pod("Never", script), steps: vec![], until: Until::Finished }
 }
 
-fn indexed(name: &'static str, completions: u32, parallelism: u32, mut spec: Value, script: &str) -> Scenario {
+pub(super) fn indexed(
+    name: &'static str,
+    completions: u32,
+    parallelism: u32,
+    mut spec: Value,
+    script: &str,
+) -> Scenario {
     spec["completionMode"] = json!("Indexed");
     spec["completions"] = json!(completions);
     spec["parallelism"] = json!(parallelism);
@@ -37,49 +43,49 @@ fn indexed(name: &'static str, completions: u32, parallelism: u32, mut spec: Val
 }
 
 impl Scenario {
-    fn then(mut self, steps: impl Into<Vec<Step>>) -> Self {
+    pub(super) fn then(mut self, steps: impl Into<Vec<Step>>) -> Self {
         self.steps = steps.into();
         self
     }
 
-    fn until(mut self, until: Until) -> Self {
+    pub(super) fn until(mut self, until: Until) -> Self {
         self.until = until;
         self
     }
 
-    fn in_place(mut self) -> Self {
+    pub(super) fn in_place(mut self) -> Self {
         self.pod["restartPolicy"] = json!("OnFailure");
         self
     }
 
-    fn with_pod(mut self, pod: Value) -> Self {
+    pub(super) fn with_pod(mut self, pod: Value) -> Self {
         self.pod = pod;
         self
     }
 }
 
-fn suspend(on: bool) -> Step {
+pub(super) fn suspend(on: bool) -> Step {
     Edit(json!({"spec": {"suspend": on}}))
 }
 
-fn scale(parallelism: u32) -> Step {
+pub(super) fn scale(parallelism: u32) -> Step {
     Edit(json!({"spec": {"parallelism": parallelism}}))
 }
 
-fn widen(width: u32) -> Step {
+pub(super) fn widen(width: u32) -> Step {
     Edit(json!({"spec": {"parallelism": width, "completions": width}}))
 }
 
-fn on_exit(action: &str, operator: &str, codes: &[i32]) -> Value {
+pub(super) fn on_exit(action: &str, operator: &str, codes: &[i32]) -> Value {
     json!({"action": action, "onExitCodes": {"operator": operator, "values": codes}})
 }
 
-fn policy(rules: &[Value]) -> Value {
+pub(super) fn policy(rules: &[Value]) -> Value {
     json!({"rules": rules})
 }
 
-/// All scenarios.
-pub(crate) fn all() -> Vec<Scenario> {
+/// One feature at a time.
+pub(super) fn all() -> Vec<Scenario> {
     [
         counting(),
         failing(),
@@ -341,9 +347,9 @@ fn failure_policies() -> Vec<Scenario> {
             json!({"backoffLimit": 0, "podFailurePolicy": policy(&[disrupted("Ignore")])}),
             HANG_ONCE,
         )
-        .then([Ready(1), MarkPod("DisruptionTarget"), DeletePod(None, None)]),
+        .then([Ready(1), MarkPod("DisruptionTarget", "True"), DeletePod(None, None)]),
         plain("disruption-fails-the-job", json!({"podFailurePolicy": policy(&[disrupted("FailJob")])}), "sleep 120")
-            .then([Ready(1), MarkPod("DisruptionTarget"), DeletePod(None, None)]),
+            .then([Ready(1), MarkPod("DisruptionTarget", "True"), DeletePod(None, None)]),
         plain(
             "failing-the-job-stops-the-others",
             json!({"completions": 2, "parallelism": 2, "podFailurePolicy": policy(&[on_exit("FailJob", "In", &[42])])}),
