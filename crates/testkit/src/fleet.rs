@@ -1,6 +1,10 @@
 //! A management cluster, its workers and a dispatcher, as a scenario sees them: clients and a few levers, and nothing
 //! about what kind of clusters they are.
-#![allow(clippy::panic, clippy::missing_panics_doc, reason = "a test that asks for what is not there fails by panicking")]
+#![allow(
+    clippy::panic,
+    clippy::missing_panics_doc,
+    reason = "a test that asks for what is not there fails by panicking"
+)]
 
 mod place;
 mod wait;
@@ -160,6 +164,8 @@ impl Fleet {
             self.write_secret(worker).await?;
             self.register(worker).await?;
             self.change_worker(worker, &json!({"spec": {"cordoned": false}})).await?;
+            // What an earlier dispatcher reported must not be taken for the next one's word.
+            self.change_worker(&format!("{worker}/status"), &json!({"status": {"conditions": null}})).await?;
         }
         self.start_dispatcher().await;
         for worker in self.workers.keys() {

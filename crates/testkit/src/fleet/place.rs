@@ -77,6 +77,18 @@ impl<'a> Namespace<'a> {
         Ok(sum)
     }
 
+    /// Waits until there are so many, no more and no fewer: the pods of deleted Jobs go a moment after them.
+    pub async fn until_pods_on_workers(&self, wanted: usize) -> Result<(), ScenarioError> {
+        let wait = async {
+            while self.pods_on_workers().await? != wanted {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            Ok(())
+        };
+        let met = tokio::time::timeout(HAPPENS_WITHIN, wait).await;
+        met.unwrap_or_else(|_| Err(missed(&format!("{wanted} pods in {}", self.name), None::<()>)))
+    }
+
     /// How many Jobs there are on all workers together.
     pub async fn mirrors(&self) -> Result<usize, ScenarioError> {
         let mut sum = 0;

@@ -14,7 +14,7 @@ use crate::fleet::Fleet;
 /// Long enough for anything wrong to be done, short enough to be no loss.
 const BRIEF: Duration = Duration::from_secs(8);
 
-/// I04, U05, U35.
+/// I04, U05, U35: mirrors of Jobs that were deleted while both workers were away go, with their pods, when they are back.
 pub async fn i04_a_job_deleted_while_its_worker_was_away_leaves_nothing(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("i04").await?;
     let manager = namespace.manager();
@@ -37,7 +37,7 @@ pub async fn i04_a_job_deleted_while_its_worker_was_away_leaves_nothing(fleet: &
     Ok(())
 }
 
-/// I05: the others do not notice.
+/// I05: a Job for another worker runs as ever; nothing is left on the one that was away.
 pub async fn i05_a_worker_that_is_away_disturbs_nobody_else(fleet: &Fleet) -> Outcome {
     let [first, second] = fleet.two_workers();
     let namespace = fleet.namespace("i05").await?;
@@ -49,7 +49,7 @@ pub async fn i05_a_worker_that_is_away_disturbs_nobody_else(fleet: &Fleet) -> Ou
     Ok(())
 }
 
-/// I07, U28: a short disconnect stops nothing.
+/// I07, U28: a short disconnect stops nothing: same status meanwhile, one pod, complete.
 pub async fn i07_a_brief_loss_of_the_connection_changes_nothing(fleet: &Fleet) -> Outcome {
     let [first, _] = fleet.two_workers();
     let namespace = fleet.namespace("i07").await?;
@@ -190,7 +190,7 @@ pub async fn i08_the_clock_of_a_loss_goes_on_over_a_restart(fleet: &Fleet) -> Ou
     fleet.delete_policy("hourglass").await
 }
 
-/// E35.
+/// E35: Connected turns False and True again, and the worker takes Jobs.
 pub async fn e35_a_worker_that_was_cut_off_works_again_when_it_is_back(fleet: &Fleet) -> Outcome {
     let [first, _] = fleet.two_workers();
     let namespace = fleet.namespace("e35").await?;

@@ -61,14 +61,14 @@ async fn refused_and_corrected(fleet: &Fleet, name: &str, from: &str, to: &str, 
     Ok(())
 }
 
-/// I61.
+/// I61: a CA by file path; the Worker says so, Jobs go elsewhere, the right Secret brings it back.
 pub async fn i61_a_ca_by_path_is_refused_and_corrected(fleet: &Fleet) -> Outcome {
     let (from, to) =
         ("certificate-authority-data:", "certificate-authority: /etc/passwd\n    certificate-authority-data:");
     refused_and_corrected(fleet, "i61", from, to, "certificate-authority").await
 }
 
-/// I62.
+/// I62: a token by file path, likewise.
 pub async fn i62_a_token_file_is_refused_and_corrected(fleet: &Fleet) -> Outcome {
     refused_and_corrected(fleet, "i62", "    token:", "    tokenFile: /etc/passwd\n    token:", "tokenFile").await
 }

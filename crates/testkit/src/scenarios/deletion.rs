@@ -19,7 +19,7 @@ async fn delete_while_running(fleet: &Fleet, name: &str, pods: Propagation) -> O
     worker.until_no_pods().await
 }
 
-/// I12, U04.
+/// I12, U04: the mirror and its pods go.
 pub async fn i12_deleted_in_the_background(fleet: &Fleet) -> Outcome {
     delete_while_running(fleet, "i12-background", Propagation::Background).await
 }

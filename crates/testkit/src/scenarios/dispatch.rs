@@ -26,7 +26,7 @@ fn outcome(job: &Job) -> Vec<[Option<String>; 4]> {
     conditions
 }
 
-/// The main path.
+/// E06: conditions and counts are the mirror's, no pod runs on the manager, people see where it is.
 pub async fn a_delegated_job_runs_on_a_worker_and_is_complete_on_the_manager(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("main-path").await?;
     let manager = namespace.manager();
@@ -46,7 +46,7 @@ pub async fn a_delegated_job_runs_on_a_worker_and_is_complete_on_the_manager(fle
     Ok(())
 }
 
-/// Failure is a result too.
+/// KEP, a Job fails: same conditions as the mirror's, BackoffLimitExceeded, one failed pod.
 pub async fn a_failing_job_fails_on_the_manager_for_the_reason_that_the_worker_gave(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("failing").await?;
     let manifest = JobManifest::delegated("train").exits(3).spec("backoffLimit", json!(0));
@@ -79,7 +79,7 @@ pub async fn an_indexed_job_shows_its_indexes_on_the_manager(fleet: &Fleet) -> O
     Ok(())
 }
 
-/// Hybrid use, Job by Job.
+/// I20, E13: Jobs without the field, or with the reserved value, run on the manager; nothing goes to workers.
 pub async fn jobs_that_are_not_delegated_run_on_the_manager(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("hybrid").await?;
     let manager = namespace.manager();
@@ -98,7 +98,7 @@ pub async fn jobs_that_are_not_delegated_run_on_the_manager(fleet: &Fleet) -> Ou
     Ok(())
 }
 
-/// Other controllers use the same field.
+/// I31, I36, U10: a Job of another controller is the same object afterwards, to the last field.
 pub async fn a_job_of_another_controller_is_not_touched(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("others").await?;
     let manager = namespace.manager();
@@ -111,7 +111,7 @@ pub async fn a_job_of_another_controller_is_not_touched(fleet: &Fleet) -> Outcom
     Ok(())
 }
 
-/// Nothing is left behind.
+/// I12: deleting a running Job removes its mirror.
 pub async fn deleting_the_job_removes_its_mirror(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("deleting").await?;
     let manager = namespace.manager();
@@ -137,7 +137,7 @@ pub async fn a_suspended_job_waits_until_it_is_resumed(fleet: &Fleet) -> Outcome
     Ok(())
 }
 
-/// Users narrow.
+/// i14540: users narrow, by name and by label.
 pub async fn a_job_goes_where_its_annotation_says(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("narrowed").await?;
     for name in fleet.workers.keys() {
@@ -158,7 +158,7 @@ pub async fn a_job_goes_where_its_annotation_says(fleet: &Fleet) -> Outcome {
     Ok(())
 }
 
-/// Waiting is explained.
+/// i10189: the condition counts the reasons for waiting.
 pub async fn a_job_that_fits_nowhere_says_so(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("nowhere").await?;
     let manifest = JobManifest::delegated("lost").annotation(annotations::WORKERS, "atlantis");
@@ -208,7 +208,7 @@ pub async fn a_job_that_one_worker_refuses_goes_to_another(fleet: &Fleet) -> Out
     Ok(())
 }
 
-/// Users delete and submit again, all the time.
+/// Deleted while it runs and submitted again at once: the second one is a new Job and runs.
 pub async fn a_job_deleted_and_submitted_again_runs_again(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("again").await?;
     let manager = namespace.manager();

@@ -12,7 +12,7 @@ fn spec_suspend(job: &Job) -> Option<bool> {
     job.spec.as_ref().and_then(|spec| spec.suspend)
 }
 
-/// Suspending stops the pods where they are.
+/// U21: suspending stops the pods, resuming starts them on the same worker.
 pub async fn a_running_job_is_suspended_and_resumed_on_its_worker(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("pausing").await?;
     let manager = namespace.manager();
@@ -29,7 +29,7 @@ pub async fn a_running_job_is_suspended_and_resumed_on_its_worker(fleet: &Fleet)
     Ok(())
 }
 
-/// Every field that may change, and labels.
+/// I54: every field that may change, and labels and annotations.
 pub async fn edits_of_a_running_job_reach_its_mirror(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("editing").await?;
     let manager = namespace.manager();
@@ -56,7 +56,7 @@ pub async fn edits_of_a_running_job_reach_its_mirror(fleet: &Fleet) -> Outcome {
     Ok(())
 }
 
-/// A worker's own queueing system may hold a mirror back.
+/// I09, E09: where MultiKueue goes elsewhere when a worker's Kueue suspends a mirror, it is shown and not fought.
 pub async fn what_the_worker_does_to_a_mirror_is_reported_not_fought(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("queueing").await?;
     let manager = namespace.manager();

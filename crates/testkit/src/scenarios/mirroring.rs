@@ -39,7 +39,7 @@ pub async fn i02_a_mirror_that_somebody_changed_goes_on_and_its_end_counts(fleet
     Ok(())
 }
 
-/// I03.
+/// I03: active and ready pods and the start time are the mirror's while it runs; counters and times at its end.
 pub async fn i03_progress_is_seen_while_the_job_runs(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("i03").await?;
     let manager = namespace.manager();
@@ -59,7 +59,7 @@ pub async fn i03_progress_is_seen_while_the_job_runs(fleet: &Fleet) -> Outcome {
     Ok(())
 }
 
-/// I14. Nomination is the user's narrowing.
+/// I14: where MultiKueue nominates a subset, users narrow; a worker that is not named gets nothing.
 pub async fn i14_only_the_named_worker_gets_a_copy(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("i14").await?;
     let [first, second] = fleet.two_workers();
@@ -74,7 +74,7 @@ pub async fn i14_only_the_named_worker_gets_a_copy(fleet: &Fleet) -> Outcome {
     Ok(())
 }
 
-/// I15. An external dispatcher is whoever writes the annotation.
+/// I15: an external dispatcher is whoever writes the annotation; the Job waits for it.
 pub async fn i15_nothing_is_created_until_somebody_names_a_worker(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("i15").await?;
     let manager = namespace.manager();
@@ -104,7 +104,7 @@ pub async fn i17_a_wiped_record_is_recovered_from_the_mirror(fleet: &Fleet) -> O
     Ok(())
 }
 
-/// I19: role sharing on a worker.
+/// I19: role sharing on a worker; its own Job is the same object afterwards, to the last field.
 pub async fn i19_a_worker_runs_jobs_of_its_own_beside_mirrors(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("i19").await?;
     let [first, _] = fleet.two_workers();
@@ -161,7 +161,7 @@ pub async fn i40_an_edit_reaches_the_mirror_in_place(fleet: &Fleet) -> Outcome {
     Ok(())
 }
 
-/// I44: an elastic Job.
+/// I44: an elastic Job; each change of parallelism shows in its active pods, all completions are counted.
 pub async fn i44_a_job_is_scaled_up_and_down_and_finishes(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("i44").await?;
     let manager = namespace.manager();

@@ -127,13 +127,13 @@ pub async fn two_dispatchers_without_a_lease_run_nothing_twice(fleet: &Fleet) ->
         assert_eq!(job.status.and_then(|status| status.succeeded), Some(1));
     }
     ran_once(&namespace, JOBS).await?;
-    for number in 0..JOBS {
-        manager.delete(&format!("job-{number}")).await?;
-    }
-    for worker in namespace.workers() {
-        worker.until_no_pods().await?;
-    }
-    Ok(())
+    let (_, worker) = {
+        manager.create(JobManifest::delegated("deleted").runs_for_ever().manifest()).await?;
+        manager.until("deleted", "active", has_active(1)).await?;
+        placed(&namespace, "deleted").await?
+    };
+    manager.delete("deleted").await?;
+    worker.until_gone("deleted").await
 }
 
 /// The dispatcher is killed right after its Nth write, for every N of a Job's life: the next one brings it to its end.
