@@ -1,8 +1,11 @@
 //! What the dispatcher knows, by workload UID and by worker. Fed by watches and by the answers to our own writes.
 
 mod deleted;
+mod mirrors;
 mod orphans;
+mod policies;
 mod waiting;
+mod workers;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -172,182 +175,12 @@ impl Index {
         state.with_woken(vec![uid.to_owned()])
     }
 
-    /// A worker's whole list of mirrors. Those that were known and are not in it have vanished; workloads that are placed
-    /// there without a mirror want a look as well.
-    pub(crate) fn reset_mirrors(&self, worker: &str, mirrors: Vec<Mirror>) -> Vec<Uid> {
-        let mut state = self.lock();
-        let listed: BTreeSet<&str> = mirrors.iter().map(|m| m.origin_uid.as_str()).collect();
-        let concerned = |known: &Knowledge| known.mirrors.contains_key(worker) || placed_on(known) == Some(worker);
-        let missing = state.workloads.iter().filter(|(uid, known)| !listed.contains(uid.as_str()) && concerned(known));
-        let mut touched: Vec<Uid> = missing.map(|(uid, _)| uid.clone()).collect();
-        touched.sort_unstable();
-        for uid in &touched {
-            state.change(uid, |known| vanish(known, worker));
-        }
-        for mirror in mirrors {
-            // A list is the truth, even if its versions went back.
-            state.forget_sighting(worker, &mirror.origin_uid);
-            touched.extend(state.see(worker, mirror));
-        }
-        state.with_woken(touched)
-    }
-
-    /// A mirror was created or changed.
-    pub(crate) fn apply_mirror(&self, worker: &str, mirror: Mirror) -> Vec<Uid> {
-        let mut state = self.lock();
-        let touched = state.see(worker, mirror).into_iter().collect();
-        state.with_woken(touched)
-    }
-
-    /// A mirror is no longer to be seen; `last` is its last state.
-    pub(crate) fn delete_mirror(&self, worker: &str, last: Mirror) -> Vec<Uid> {
-        let uid = last.origin_uid.clone();
-        let mut state = self.lock();
-        let Some(known) = state.workloads.get(&uid) else { return Vec::new() };
-        // The end of an old mirror says nothing about a new one of the same name.
-        if known.mirrors.get(worker).is_some_and(|seen| uid_of(seen) != last.uid || overtakes(seen, &last)) {
-            return Vec::new();
-        }
-        state.change(&uid, |known| {
-            known.mirrors.insert(worker.to_owned(), Sighting::Vanished(last));
-        });
-        state.with_woken(vec![uid])
-    }
-
-    /// A delete of ours was accepted: no need to send it again before the watch tells.
-    pub(crate) fn mark_deleting(&self, uid: &str, worker: &str, mirror_uid: &str) {
-        self.change_mirror(uid, worker, mirror_uid, |sighting| {
-            if let Sighting::Present(mirror) = sighting {
-                mirror.deleting = true;
-            }
-        });
-    }
-
-    /// A fresh read says that the mirror is not there any more.
-    pub(crate) fn mark_vanished(&self, uid: &str, worker: &str, mirror_uid: &str) {
-        self.change_mirror(uid, worker, mirror_uid, |sighting| {
-            if let Sighting::Present(mirror) = sighting {
-                *sighting = Sighting::Vanished(mirror.clone());
-            }
-        });
-    }
-
-    fn change_mirror(&self, uid: &str, worker: &str, mirror_uid: &str, change: impl FnOnce(&mut Sighting)) {
-        let mut state = self.lock();
-        if state.workloads.contains_key(uid) {
-            state.change(uid, |known| {
-                if let Some(sighting) = known.mirrors.get_mut(worker).filter(|seen| uid_of(seen) == mirror_uid) {
-                    change(sighting);
-                }
-            });
-        }
-    }
-
     /// Changes what only this process knows of a workload.
     pub(crate) fn remember(&self, uid: &str, change: impl FnOnce(&mut Memory)) {
         let mut state = self.lock();
         if state.workloads.contains_key(uid) {
             state.change(uid, |known| change(&mut known.memory));
         }
-    }
-
-    /// Adds or changes a worker; returns the workloads that may fit now.
-    pub(crate) fn change_worker(&self, name: &str, change: impl FnOnce(&mut WorkerView)) -> Vec<Uid> {
-        let mut state = self.lock();
-        if !state.workers.contains_key(name) {
-            let placed = state.workloads.values().filter_map(load_of).filter(|load| load.worker == name);
-            let (mut unfinished, mut unacknowledged) = (0, 0);
-            for load in placed {
-                unfinished += 1;
-                unacknowledged += u32::from(load.unacknowledged);
-            }
-            state.workers.insert(name.to_owned(), WorkerView { unacknowledged, unfinished, ..WorkerView::default() });
-        }
-        let mut came_or_went = false;
-        if let Some(worker) = state.workers.get_mut(name) {
-            let before = worker.link.clone();
-            change(worker);
-            came_or_went = before != worker.link;
-        }
-        let mut touched: Vec<Uid> = state.waiting.all().collect();
-        if came_or_went {
-            // What is placed there, or has a mirror there, may be seen again, or may be lost. So may what is on workers
-            // that are away: whether they count as lost depends on how many of them there are.
-            let away =
-                |worker: &str| matches!(state.workers.get(worker), Some(WorkerView { link: Link::Away { .. }, .. }));
-            let concerned = |known: &Knowledge| {
-                known.mirrors.contains_key(name)
-                    || placed_on(known).is_some_and(|worker| worker == name || away(worker))
-            };
-            touched.extend(state.workloads.iter().filter(|(_, known)| concerned(known)).map(|(uid, _)| uid.clone()));
-        }
-        touched.sort_unstable();
-        touched.dedup();
-        touched
-    }
-
-    /// A worker is no longer registered. What it ran is out of our sight, not gone.
-    pub(crate) fn remove_worker(&self, name: &str) -> Vec<Uid> {
-        let mut state = self.lock();
-        state.workers.remove(name);
-        state.waiting.forget_worker(name);
-        state.identities.retain(|_, worker| worker != name);
-        let concerned = |known: &Knowledge| known.mirrors.contains_key(name) || placed_on(known) == Some(name);
-        let mut touched: Vec<Uid> =
-            state.workloads.iter().filter(|(_, known)| concerned(known)).map(|(uid, _)| uid.clone()).collect();
-        touched.sort_unstable();
-        for uid in &touched {
-            state.change(uid, |known| drop(known.mirrors.remove(name)));
-        }
-        touched.extend(state.waiting.all());
-        state.with_woken(touched)
-    }
-
-    /// All policies. Everything may be concerned.
-    pub(crate) fn reset_policies(&self, policies: BTreeMap<String, ReadPolicy>) -> Vec<Uid> {
-        let mut state = self.lock();
-        state.listed.policies = true;
-        state.policies.policies = policies;
-        state.everything()
-    }
-
-    /// A policy was written, or is gone. Everything may be concerned.
-    pub(crate) fn change_policy(&self, name: &str, policy: Option<ReadPolicy>) -> Vec<Uid> {
-        let mut state = self.lock();
-        if replace(&mut state.policies.policies, name, policy) { state.everything() } else { Vec::new() }
-    }
-
-    /// The labels of all namespaces.
-    pub(crate) fn reset_namespaces(&self, namespaces: BTreeMap<String, Labels>) -> Vec<Uid> {
-        let mut state = self.lock();
-        state.listed.namespaces = true;
-        state.policies.namespaces = namespaces;
-        state.everything()
-    }
-
-    /// A namespace was written, or is gone.
-    pub(crate) fn change_namespace(&self, name: &str, labels: Option<Labels>) -> Vec<Uid> {
-        let mut state = self.lock();
-        if !replace(&mut state.policies.namespaces, name, labels) {
-            return Vec::new();
-        }
-        let inside = |known: &Knowledge| known.workload.as_ref().is_some_and(|workload| workload.namespace == name);
-        let mut touched: Vec<Uid> =
-            state.workloads.iter().filter(|(_, known)| inside(known)).map(|(uid, _)| uid.clone()).collect();
-        touched.sort_unstable();
-        touched
-    }
-
-    /// Nothing new is placed for as long as there is a reason.
-    pub(crate) fn halt(&self, why: Option<String>) -> Vec<Uid> {
-        let mut state = self.lock();
-        state.halted = why;
-        state.waiting.all().collect()
-    }
-
-    /// How many unfinished workloads each worker has.
-    pub(crate) fn unfinished(&self) -> BTreeMap<String, u32> {
-        self.lock().workers.iter().map(|(name, worker)| (name.clone(), worker.unfinished)).collect()
     }
 
     /// How things stand, for metrics and health.
@@ -359,61 +192,6 @@ impl Index {
             waiting: state.waiting.all().count(),
             workers: state.workers.clone(),
         }
-    }
-
-    pub(crate) fn worker(&self, name: &str) -> Option<WorkerView> {
-        self.lock().workers.get(name).cloned()
-    }
-
-    /// Claims an identity for a worker; `Err` is the name of the worker that has it already. The claim outlives
-    /// disconnections, so that the same cluster cannot be registered twice.
-    pub(crate) fn claim_identity(&self, name: &str, identity: &str) -> Result<(), String> {
-        let mut state = self.lock();
-        match state.identities.get(identity) {
-            Some(other) if other != name => Err(other.clone()),
-            _ => {
-                state.identities.retain(|_, worker| worker != name);
-                state.identities.insert(identity.to_owned(), name.to_owned());
-                Ok(())
-            }
-        }
-    }
-
-    /// The UID of the mirror that was last seen on a worker.
-    pub(crate) fn last_seen(&self, uid: &str, worker: &str) -> Option<String> {
-        self.lock().workloads.get(uid)?.mirrors.get(worker).map(|sighting| uid_of(sighting).to_owned())
-    }
-
-    /// A fresh read for this placement found nothing; `before` is what had been seen when it was sent. A mirror that
-    /// showed up in between is younger than the answer.
-    pub(crate) fn prove_absent(&self, uid: &str, at: &Placement, before: Option<&str>, pods: bool) {
-        let mut state = self.lock();
-        let Some(known) = state.workloads.get(uid) else { return };
-        if known.mirrors.get(&at.worker).map(uid_of) == before {
-            state.change(uid, |known| {
-                known.memory.absent = Some(Absence::proved_for(at));
-                known.memory.evidence = pods.then_some(at.epoch);
-                vanish(known, &at.worker);
-            });
-        }
-    }
-
-    /// The worker made something unusable of the mirror: it is deleted, and what is seen of it until then does not count.
-    pub(crate) fn discard(&self, uid: &str, worker: &str, mirror_uid: &str) {
-        let mut state = self.lock();
-        if state.workloads.contains_key(uid) {
-            state.change(uid, |known| {
-                known.memory.discarded = Some(mirror_uid.to_owned());
-                if known.mirrors.get(worker).is_some_and(|seen| uid_of(seen) == mirror_uid) {
-                    known.mirrors.remove(worker);
-                }
-            });
-        }
-    }
-
-    pub(crate) fn is_discarded(&self, uid: &str, mirror_uid: &str) -> bool {
-        let state = self.lock();
-        state.workloads.get(uid).is_some_and(|known| known.memory.discarded.as_deref() == Some(mirror_uid))
     }
 
     /// When (monotonic) the manager acknowledged the placement of this epoch to us.
@@ -500,31 +278,6 @@ impl State {
         self.waiting.add(uid, full.map(|(worker, _)| worker));
     }
 
-    fn forget_sighting(&mut self, worker: &str, uid: &str) {
-        if self.workloads.get(uid).is_some_and(|known| known.mirrors.contains_key(worker)) {
-            self.change(uid, |known| drop(known.mirrors.remove(worker)));
-        }
-    }
-
-    fn see(&mut self, worker: &str, mirror: Mirror) -> Option<Uid> {
-        // Without the UID of its origin it is not ours, whatever its labels say.
-        let uid = Some(mirror.origin_uid.clone()).filter(|uid| !uid.is_empty())?;
-        if let Some(known) = self.workloads.get(&uid) {
-            // An answer that the watch has overtaken, or what is deleted because it never counted.
-            let overtaken = known.mirrors.get(worker).is_some_and(|sighting| overtakes(sighting, &mirror));
-            if overtaken || known.memory.discarded.as_ref() == Some(&mirror.uid) {
-                return None;
-            }
-        }
-        self.change(&uid, |known| {
-            known.memory.absent = None;
-            known.memory.gone = None;
-            known.memory.refusals.remove(worker);
-            known.mirrors.insert(worker.to_owned(), Sighting::Present(mirror));
-        });
-        Some(uid)
-    }
-
     fn with_woken(&mut self, mut touched: Vec<Uid>) -> Vec<Uid> {
         touched.extend(self.waiting.take_free_slots(&self.workers));
         touched
@@ -537,18 +290,6 @@ impl State {
         worker.unfinished = step(worker.unfinished, 1);
         worker.unacknowledged = step(worker.unacknowledged, u32::from(load.unacknowledged));
     }
-}
-
-/// Sets or removes an entry; whether that changed anything.
-fn replace<T: PartialEq>(map: &mut BTreeMap<String, T>, key: &str, value: Option<T>) -> bool {
-    if map.get(key) == value.as_ref() {
-        return false;
-    }
-    match value {
-        Some(value) => drop(map.insert(key.to_owned(), value)),
-        None => drop(map.remove(key)),
-    }
-    true
 }
 
 fn placement_of(known: &Knowledge) -> Option<&Placement> {
@@ -577,23 +318,9 @@ fn uid_of(sighting: &Sighting) -> &str {
     &mirror.uid
 }
 
-fn vanish(known: &mut Knowledge, worker: &str) {
-    if let Some(sighting) = known.mirrors.get_mut(worker)
-        && let Sighting::Present(mirror) = sighting
-    {
-        *sighting = Sighting::Vanished(mirror.clone());
-    }
-}
-
 /// Whether `new` is an older version than `known` of the same object. Versions of one API server can be compared.
 fn is_older(new: &str, known: &str) -> bool {
     matches!((new.parse::<u64>(), known.parse::<u64>()), (Ok(new), Ok(known)) if new < known)
-}
-
-/// Whether a sighting says more than this state of a mirror: it is of the same object and later.
-fn overtakes(sighting: &Sighting, mirror: &Mirror) -> bool {
-    let (Sighting::Present(known) | Sighting::Vanished(known)) = sighting;
-    known.uid == mirror.uid && is_older(&mirror.resource_version, &known.resource_version)
 }
 
 #[cfg(test)]

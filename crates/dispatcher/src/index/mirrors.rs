@@ -1,0 +1,162 @@
+//! What is known of mirrors: what the workers' watches say, and what fresh reads prove.
+
+use std::collections::BTreeSet;
+
+use jobferry_core::{
+    knowledge::{Absence, Knowledge, Sighting},
+    record::Placement,
+    workload::Mirror,
+};
+
+use super::{Index, State, Uid, is_older, placed_on, uid_of};
+
+impl Index {
+    /// A worker's whole list of mirrors. Those that were known and are not in it have vanished; workloads that are placed
+    /// there without a mirror want a look as well.
+    pub(crate) fn reset_mirrors(&self, worker: &str, mirrors: Vec<Mirror>) -> Vec<Uid> {
+        let mut state = self.lock();
+        let listed: BTreeSet<&str> = mirrors.iter().map(|m| m.origin_uid.as_str()).collect();
+        let concerned = |known: &Knowledge| known.mirrors.contains_key(worker) || placed_on(known) == Some(worker);
+        let missing = state.workloads.iter().filter(|(uid, known)| !listed.contains(uid.as_str()) && concerned(known));
+        let mut touched: Vec<Uid> = missing.map(|(uid, _)| uid.clone()).collect();
+        touched.sort_unstable();
+        for uid in &touched {
+            state.change(uid, |known| vanish(known, worker));
+        }
+        for mirror in mirrors {
+            // A list is the truth, even if its versions went back.
+            state.forget_sighting(worker, &mirror.origin_uid);
+            touched.extend(state.see(worker, mirror));
+        }
+        state.with_woken(touched)
+    }
+
+    /// A mirror was created or changed.
+    pub(crate) fn apply_mirror(&self, worker: &str, mirror: Mirror) -> Vec<Uid> {
+        let mut state = self.lock();
+        let touched = state.see(worker, mirror).into_iter().collect();
+        state.with_woken(touched)
+    }
+
+    /// A mirror is no longer to be seen; `last` is its last state.
+    pub(crate) fn delete_mirror(&self, worker: &str, last: Mirror) -> Vec<Uid> {
+        let uid = last.origin_uid.clone();
+        let mut state = self.lock();
+        let Some(known) = state.workloads.get(&uid) else { return Vec::new() };
+        // The end of an old mirror says nothing about a new one of the same name.
+        if known.mirrors.get(worker).is_some_and(|seen| uid_of(seen) != last.uid || overtakes(seen, &last)) {
+            return Vec::new();
+        }
+        state.change(&uid, |known| {
+            known.mirrors.insert(worker.to_owned(), Sighting::Vanished(last));
+        });
+        state.with_woken(vec![uid])
+    }
+
+    /// A delete of ours was accepted: no need to send it again before the watch tells.
+    pub(crate) fn mark_deleting(&self, uid: &str, worker: &str, mirror_uid: &str) {
+        self.change_mirror(uid, worker, mirror_uid, |sighting| {
+            if let Sighting::Present(mirror) = sighting {
+                mirror.deleting = true;
+            }
+        });
+    }
+
+    /// A fresh read says that the mirror is not there any more.
+    pub(crate) fn mark_vanished(&self, uid: &str, worker: &str, mirror_uid: &str) {
+        self.change_mirror(uid, worker, mirror_uid, |sighting| {
+            if let Sighting::Present(mirror) = sighting {
+                *sighting = Sighting::Vanished(mirror.clone());
+            }
+        });
+    }
+
+    fn change_mirror(&self, uid: &str, worker: &str, mirror_uid: &str, change: impl FnOnce(&mut Sighting)) {
+        let mut state = self.lock();
+        if state.workloads.contains_key(uid) {
+            state.change(uid, |known| {
+                if let Some(sighting) = known.mirrors.get_mut(worker).filter(|seen| uid_of(seen) == mirror_uid) {
+                    change(sighting);
+                }
+            });
+        }
+    }
+
+    /// The UID of the mirror that was last seen on a worker.
+    pub(crate) fn last_seen(&self, uid: &str, worker: &str) -> Option<String> {
+        self.lock().workloads.get(uid)?.mirrors.get(worker).map(|sighting| uid_of(sighting).to_owned())
+    }
+
+    /// A fresh read for this placement found nothing; `before` is what had been seen when it was sent. A mirror that
+    /// showed up in between is younger than the answer.
+    pub(crate) fn prove_absent(&self, uid: &str, at: &Placement, before: Option<&str>, pods: bool) {
+        let mut state = self.lock();
+        let Some(known) = state.workloads.get(uid) else { return };
+        if known.mirrors.get(&at.worker).map(uid_of) == before {
+            state.change(uid, |known| {
+                known.memory.absent = Some(Absence::proved_for(at));
+                known.memory.evidence = pods.then_some(at.epoch);
+                vanish(known, &at.worker);
+            });
+        }
+    }
+
+    /// The worker made something unusable of the mirror: it is deleted, and what is seen of it until then does not count.
+    pub(crate) fn discard(&self, uid: &str, worker: &str, mirror_uid: &str) {
+        let mut state = self.lock();
+        if state.workloads.contains_key(uid) {
+            state.change(uid, |known| {
+                known.memory.discarded = Some(mirror_uid.to_owned());
+                if known.mirrors.get(worker).is_some_and(|seen| uid_of(seen) == mirror_uid) {
+                    known.mirrors.remove(worker);
+                }
+            });
+        }
+    }
+
+    pub(crate) fn is_discarded(&self, uid: &str, mirror_uid: &str) -> bool {
+        let state = self.lock();
+        state.workloads.get(uid).is_some_and(|known| known.memory.discarded.as_deref() == Some(mirror_uid))
+    }
+}
+
+impl State {
+    fn forget_sighting(&mut self, worker: &str, uid: &str) {
+        if self.workloads.get(uid).is_some_and(|known| known.mirrors.contains_key(worker)) {
+            self.change(uid, |known| drop(known.mirrors.remove(worker)));
+        }
+    }
+
+    fn see(&mut self, worker: &str, mirror: Mirror) -> Option<Uid> {
+        // Without the UID of its origin it is not ours, whatever its labels say.
+        let uid = Some(mirror.origin_uid.clone()).filter(|uid| !uid.is_empty())?;
+        if let Some(known) = self.workloads.get(&uid) {
+            // An answer that the watch has overtaken, or what is deleted because it never counted.
+            let overtaken = known.mirrors.get(worker).is_some_and(|sighting| overtakes(sighting, &mirror));
+            if overtaken || known.memory.discarded.as_ref() == Some(&mirror.uid) {
+                return None;
+            }
+        }
+        self.change(&uid, |known| {
+            known.memory.absent = None;
+            known.memory.gone = None;
+            known.memory.refusals.remove(worker);
+            known.mirrors.insert(worker.to_owned(), Sighting::Present(mirror));
+        });
+        Some(uid)
+    }
+}
+
+fn vanish(known: &mut Knowledge, worker: &str) {
+    if let Some(sighting) = known.mirrors.get_mut(worker)
+        && let Sighting::Present(mirror) = sighting
+    {
+        *sighting = Sighting::Vanished(mirror.clone());
+    }
+}
+
+/// Whether a sighting says more than this state of a mirror: it is of the same object and later.
+fn overtakes(sighting: &Sighting, mirror: &Mirror) -> bool {
+    let (Sighting::Present(known) | Sighting::Vanished(known)) = sighting;
+    known.uid == mirror.uid && is_older(&mirror.resource_version, &known.resource_version)
+}
