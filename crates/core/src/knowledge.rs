@@ -50,6 +50,9 @@ pub struct Memory {
     pub gone: Option<u64>,
     /// The UID of a mirror that a worker altered beyond use, and that we deleted: it never counted.
     pub discarded: Option<String>,
+    /// The version of the workload over which the manager refused a status as illegal. The same one is not sent again
+    /// before the workload or its mirror has changed.
+    pub status_refused: Option<String>,
     /// When (monotonic) its status was last written.
     pub status_written: Option<Duration>,
     /// Workers that refused the mirror.

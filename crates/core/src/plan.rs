@@ -57,6 +57,9 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
             actions.extend(case.mind_loss(at));
         }
     }
+    if known.memory.status_refused.as_ref() == Some(&workload.resource_version) {
+        actions.retain(|action| !matches!(action, Action::WriteStatus { .. }));
+    }
     actions
 }
 

@@ -382,6 +382,15 @@ fn a_dispatcher_whose_watch_is_slow_does_not_copy_what_another_one_has_overtaken
 }
 
 #[test]
+fn a_status_that_the_manager_refused_is_not_sent_again_as_it_was() {
+    let refused = Memory { status_refused: Some("10".into()), ..Memory::default() };
+    let world = || world().placed(&placement()).mirror_on("eu-1", running());
+    assert_eq!(world().remembering(refused.clone()).plan(), []);
+    let changed = world().job("/metadata/resourceVersion", json!("11")).remembering(refused).plan();
+    assert!(matches!(changed[..], [Action::WriteStatus { .. }]), "{changed:?}");
+}
+
+#[test]
 fn a_mirror_just_created_costs_no_write() {
     assert_eq!(world().placed(&placement()).mirror_on("eu-1", mirror(&json!({}))).plan(), []);
 }

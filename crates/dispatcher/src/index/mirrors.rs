@@ -140,6 +140,7 @@ impl State {
         self.change(&uid, |known| {
             known.memory.absent = None;
             known.memory.gone = None;
+            known.memory.status_refused = None;
             known.memory.refusals.remove(worker);
             known.mirrors.insert(worker.to_owned(), Sighting::Present(mirror));
         });
