@@ -100,7 +100,7 @@ async fn referred(
 }
 
 /// A field of the pod itself.
-fn field(pod: &Pod, address: &str, path: &str) -> Result<String, SetupError> {
+pub(crate) fn field(pod: &Pod, address: &str, path: &str) -> Result<String, SetupError> {
     let meta = &pod.metadata;
     let spec = pod.spec.as_ref();
     let entry = |map: &Option<BTreeMap<String, String>>, key: &str| {

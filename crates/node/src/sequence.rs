@@ -33,7 +33,7 @@ pub(crate) async fn run(
     directory: PathBuf,
     wishes: watch::Receiver<Wish>,
 ) {
-    let places = match volumes::prepare(&context.client, pod, &directory.join("volumes")).await {
+    let places = match volumes::prepare(&context.client, pod, &context.address, &directory.join("volumes")).await {
         Ok(places) => places,
         Err(error) => {
             board.update(|run| run.failure = Some(("VolumesNotReady".to_owned(), error.to_string())));

@@ -10,44 +10,126 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use k8s_openapi::api::core::v1::{Container, KeyToPath, Pod, Volume};
+use k8s_openapi::api::core::v1::{Container, DownwardAPIVolumeFile, KeyToPath, Pod, Volume, VolumeProjection};
 use kube::Client;
 
 use crate::env::{self, Data, SetupError};
 
 /// Makes the directories of all volumes of a pod; returns them by name.
-pub(crate) async fn prepare(client: &Client, pod: &Pod, base: &Path) -> Result<BTreeMap<String, PathBuf>, SetupError> {
-    let namespace = pod.metadata.namespace.as_deref().unwrap_or_default();
+pub(crate) async fn prepare(
+    client: &Client,
+    pod: &Pod,
+    address: &str,
+    base: &Path,
+) -> Result<BTreeMap<String, PathBuf>, SetupError> {
     let mut places = BTreeMap::new();
     for volume in pod.spec.iter().flat_map(|spec| spec.volumes.iter().flatten()) {
         // Kubernetes itself puts this one into every pod; a process on the host has nobody to show the token to.
-        if volume.projected.is_some() {
+        let mut sources = volume.projected.iter().flat_map(|projected| projected.sources.iter().flatten());
+        if sources.any(|source| source.service_account_token.is_some()) {
             continue;
         }
-        places.insert(volume.name.clone(), place(client, namespace, volume, base).await?);
+        let place = Sources { client, pod, address }.place(volume, base).await?;
+        places.insert(volume.name.clone(), place);
     }
     Ok(places)
 }
 
-async fn place(client: &Client, namespace: &str, volume: &Volume, base: &Path) -> Result<PathBuf, SetupError> {
-    let directory = base.join(&volume.name);
-    if let Some(host) = &volume.host_path {
-        return Ok(PathBuf::from(&host.path));
+/// Where the content of volumes comes from.
+struct Sources<'a> {
+    client: &'a Client,
+    pod: &'a Pod,
+    address: &'a str,
+}
+
+impl Sources<'_> {
+    async fn place(&self, volume: &Volume, base: &Path) -> Result<PathBuf, SetupError> {
+        let directory = base.join(&volume.name);
+        if let Some(host) = &volume.host_path {
+            return Ok(PathBuf::from(&host.path));
+        }
+        let files = if let Some(source) = &volume.config_map {
+            self.config_map(&source.name, source.items.as_deref(), source.optional).await?
+        } else if let Some(source) = &volume.secret {
+            let name = source.secret_name.as_deref().unwrap_or_default();
+            self.secret(name, source.items.as_deref(), source.optional).await?
+        } else if let Some(source) = &volume.downward_api {
+            self.fields(source.items.as_deref())?
+        } else if let Some(source) = &volume.projected {
+            let mut files = Data::new();
+            for part in source.sources.iter().flatten() {
+                files.extend(self.projected(volume, part).await?);
+            }
+            files
+        } else if volume.empty_dir.is_some() {
+            Data::new()
+        } else {
+            return Err(SetupError::Unsupported(format!("the kind of volume {:?}", volume.name)));
+        };
+        write(&directory, &files)
+            .map_err(|source| SetupError::Files { path: directory.display().to_string(), source })?;
+        Ok(directory)
     }
-    let files = if let Some(source) = &volume.config_map {
-        let data = env::or_nothing(env::config_map(client, namespace, &source.name).await, source.optional)?;
-        chosen(data, source.items.as_deref(), "ConfigMap", &source.name, source.optional)?
-    } else if let Some(source) = &volume.secret {
-        let name = source.secret_name.as_deref().unwrap_or_default();
-        let data = env::or_nothing(env::secret(client, namespace, name).await, source.optional)?;
-        chosen(data, source.items.as_deref(), "Secret", name, source.optional)?
-    } else if volume.empty_dir.is_some() {
-        Data::new()
-    } else {
-        return Err(SetupError::Unsupported(format!("the kind of volume {:?}", volume.name)));
-    };
-    write(&directory, &files).map_err(|source| SetupError::Files { path: directory.display().to_string(), source })?;
-    Ok(directory)
+
+    /// One part of a volume that is put together from several.
+    async fn projected(&self, volume: &Volume, part: &VolumeProjection) -> Result<Data, SetupError> {
+        if let Some(source) = &part.config_map {
+            self.config_map(&source.name, source.items.as_deref(), source.optional).await
+        } else if let Some(source) = &part.secret {
+            self.secret(&source.name, source.items.as_deref(), source.optional).await
+        } else if let Some(source) = &part.downward_api {
+            self.fields(source.items.as_deref())
+        } else {
+            Err(SetupError::Unsupported(format!("a part of volume {:?}", volume.name)))
+        }
+    }
+
+    async fn config_map(
+        &self,
+        name: &str,
+        items: Option<&[KeyToPath]>,
+        optional: Option<bool>,
+    ) -> Result<Data, SetupError> {
+        let data = env::or_nothing(env::config_map(self.client, self.namespace(), name).await, optional)?;
+        chosen(data, items, "ConfigMap", name, optional)
+    }
+
+    async fn secret(
+        &self,
+        name: &str,
+        items: Option<&[KeyToPath]>,
+        optional: Option<bool>,
+    ) -> Result<Data, SetupError> {
+        let data = env::or_nothing(env::secret(self.client, self.namespace(), name).await, optional)?;
+        chosen(data, items, "Secret", name, optional)
+    }
+
+    /// Fields of the pod itself, one a file.
+    fn fields(&self, items: Option<&[DownwardAPIVolumeFile]>) -> Result<Data, SetupError> {
+        let mut files = Data::new();
+        for item in items.unwrap_or_default() {
+            let Some(field) = &item.field_ref else {
+                return Err(SetupError::Unsupported(format!("the source of file {:?}", item.path)));
+            };
+            let text = match field.field_path.as_str() {
+                "metadata.labels" => lines(self.pod.metadata.labels.as_ref()),
+                "metadata.annotations" => lines(self.pod.metadata.annotations.as_ref()),
+                path => env::field(self.pod, self.address, path)?,
+            };
+            files.insert(item.path.clone(), text.into_bytes());
+        }
+        Ok(files)
+    }
+
+    fn namespace(&self) -> &str {
+        self.pod.metadata.namespace.as_deref().unwrap_or_default()
+    }
+}
+
+/// A whole map as a kubelet writes it: a line an entry, its value in quotes.
+fn lines(entries: Option<&BTreeMap<String, String>>) -> String {
+    let entries: Vec<String> = entries.into_iter().flatten().map(|(key, value)| format!("{key}={value:?}")).collect();
+    entries.join("\n")
 }
 
 /// The keys that are wanted, under the paths that are wanted.

@@ -28,6 +28,7 @@ fn main() {
             "environment_and_volumes_come_from_the_pod_and_its_objects",
             environment_and_volumes_come_from_the_pod_and_its_objects,
         ),
+        trial("a_volume_is_put_together_from_several_sources", a_volume_is_put_together_from_several_sources),
         trial("init_containers_run_first_and_one_after_the_other", init_containers_run_first_and_one_after_the_other),
         trial("a_pod_that_runs_too_long_is_stopped", a_pod_that_runs_too_long_is_stopped),
         trial("a_node_that_goes_down_reports_its_pods_as_failed", a_node_that_goes_down_reports_its_pods_as_failed),
@@ -147,6 +148,41 @@ async fn environment_and_volumes_come_from_the_pod_and_its_objects() {
     cluster.create_pod("equipped", spec).await;
     cluster.pod_in_phase("equipped", "Succeeded").await;
     cluster.wait_for_log("equipped", "equipped green xyzzy round I-am-equipped\ngreenxyzzyhi\n").await;
+}
+
+async fn a_volume_is_put_together_from_several_sources() {
+    let cluster = Cluster::start();
+    let settings =
+        json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"colour": "green"}});
+    cluster.create("/api/v1/namespaces/default/configmaps", settings).await;
+    let secret =
+        json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": "key"}, "stringData": {"word": "xyzzy"}});
+    cluster.create("/api/v1/namespaces/default/secrets", secret).await;
+    let name = json!({"path": "name", "fieldRef": {"fieldPath": "metadata.name"}});
+    let labels = json!({"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}});
+    let script = "cat all/colour all/hidden/word all/name about/labels";
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod", "metadata": {"name": "equipped", "labels": {"a": "1", "b": "2"}},
+        "spec": {
+            "restartPolicy": "Never",
+            "containers": [{
+                "name": "main", "image": "none", "command": ["sh", "-c", script],
+                "volumeMounts": [{"name": "all", "mountPath": "/all"}, {"name": "about", "mountPath": "/about"}],
+            }],
+            "volumes": [
+                {"name": "all", "projected": {"sources": [
+                    {"configMap": {"name": "settings"}},
+                    {"secret": {"name": "key", "items": [{"key": "word", "path": "hidden/word"}]}},
+                    {"downwardAPI": {"items": [name]}},
+                    {"configMap": {"name": "nowhere", "optional": true}},
+                ]}},
+                {"name": "about", "downwardAPI": {"items": [labels]}},
+            ],
+        },
+    });
+    cluster.create("/api/v1/namespaces/default/pods", pod).await;
+    cluster.pod_in_phase("equipped", "Succeeded").await;
+    cluster.wait_for_log("equipped", "greenxyzzyequippeda=\"1\"\nb=\"2\"").await;
 }
 
 async fn init_containers_run_first_and_one_after_the_other() {
