@@ -5,7 +5,7 @@ use k8s_openapi::api::batch::v1::Job;
 use serde_json::{Value, json};
 
 use super::dispatch::Outcome;
-use super::{JobManifest, condition, has_active, is_complete, is_failed, is_suspended};
+use super::{JobManifest, has_active, is_complete, is_failed, is_suspended, reason_of};
 use crate::fleet::{Fleet, Place, ScenarioError};
 
 /// How a Job ends, as far as it may not depend on who ran it.
@@ -39,83 +39,82 @@ impl Ending {
     }
 }
 
-/// A Job and the reason with which it ends.
+/// A Job and how it ends.
 struct Shape {
     manifest: JobManifest,
-    /// `Complete` or `Failed`, and why.
-    end: (&'static str, &'static str),
+    /// `Complete` or `Failed`.
+    end: &'static str,
+    /// The reason of that condition.
+    reason: &'static str,
 }
 
-fn shape(name: &str, spec: &Value, end: (&'static str, &'static str)) -> Shape {
+fn job(name: &str, spec: &Value) -> JobManifest {
     let fields = spec.as_object().into_iter().flatten();
-    let manifest = fields.fold(JobManifest::new(name), |job, (field, value)| job.spec(field, value.clone()));
-    Shape { manifest, end }
+    fields.fold(JobManifest::new(name), |job, (field, value)| job.spec(field, value.clone()))
+}
+
+/// An Indexed Job all of whose indexes may run at once, unless `spec` says otherwise.
+fn indexed(name: &str, completions: i32, spec: &Value) -> JobManifest {
+    let base = json!({"completionMode": "Indexed", "completions": completions, "parallelism": completions});
+    let fields = spec.as_object().into_iter().flatten();
+    fields.fold(job(name, &base), |job, (field, value)| job.spec(field, value.clone()))
+}
+
+fn complete(reason: &'static str) -> impl Fn(JobManifest) -> Shape {
+    move |manifest| Shape { manifest, end: "Complete", reason }
+}
+
+fn failed(reason: &'static str, manifest: JobManifest) -> Shape {
+    Shape { manifest, end: "Failed", reason }
 }
 
 fn shapes() -> Vec<Shape> {
-    const DONE: (&str, &str) = ("Complete", "CompletionsReached");
-    const BACKOFF: (&str, &str) = ("Failed", "BackoffLimitExceeded");
-    let exit_42 = json!({"rules": [{"action": "FailJob", "onExitCodes": {"operator": "In", "values": [42]}}]});
-    let fail_index = json!({"rules": [{"action": "FailIndex", "onExitCodes": {"operator": "In", "values": [42]}}]});
-    let on = |mut shape: Shape, change: fn(JobManifest) -> JobManifest| {
-        shape.manifest = change(shape.manifest);
-        shape
-    };
+    let mut all = shapes_that_complete();
+    all.extend(shapes_that_fail());
+    all
+}
+
+fn shapes_that_complete() -> Vec<Shape> {
+    let reached = [
+        job("plain", &json!({})),
+        job("several", &json!({"completions": 5, "parallelism": 2})),
+        job("queue", &json!({"parallelism": 3, "completions": null})),
+        job("nothing", &json!({"completions": 0})),
+        job("replaced", &json!({"podReplacementPolicy": "Failed", "completions": 2})),
+        job("idle", &json!({"parallelism": 0})),
+        job("held", &json!({"suspend": true})),
+        job("paused", &json!({"completions": 2})).runs_for("2"),
+        indexed("indexed", 4, &json!({})),
+        indexed("grown", 1, &json!({})).runs_for("2"),
+    ];
+    let one_by_one =
+        |name: &str, rule: Value| indexed(name, 4, &json!({"parallelism": 1, "successPolicy": {"rules": [rule]}}));
+    let by_policy = [
+        one_by_one("leader-succeeds", json!({"succeededIndexes": "0"})),
+        one_by_one("some-succeed", json!({"succeededIndexes": "0-2", "succeededCount": 2})),
+        one_by_one("enough-succeed", json!({"succeededCount": 3})),
+    ];
+    let reached = reached.into_iter().map(complete("CompletionsReached"));
+    reached.chain(by_policy.into_iter().map(complete("SuccessPolicy"))).collect()
+}
+
+fn shapes_that_fail() -> Vec<Shape> {
+    let on_42 =
+        |action: &str| json!({"rules": [{"action": action, "onExitCodes": {"operator": "In", "values": [42]}}]});
+    let per_index = json!({"backoffLimitPerIndex": 0});
+    let none_may_fail = json!({"parallelism": 1, "backoffLimitPerIndex": 0, "maxFailedIndexes": 0});
+    let two_may_fail = json!({"backoffLimitPerIndex": 0, "maxFailedIndexes": 2});
+    let fatal_index = json!({"backoffLimitPerIndex": 3, "podFailurePolicy": on_42("FailIndex")});
+    let fatal_job = json!({"podFailurePolicy": on_42("FailJob")});
     vec![
-        shape("plain", &json!({}), DONE),
-        shape("several", &json!({"completions": 5, "parallelism": 2}), DONE),
-        shape("queue", &json!({"parallelism": 3, "completions": null}), DONE),
-        shape("nothing", &json!({"completions": 0}), DONE),
-        shape("indexed", &json!({"completionMode": "Indexed", "completions": 4, "parallelism": 4}), DONE),
-        shape("replaced", &json!({"podReplacementPolicy": "Failed", "completions": 2}), DONE),
-        on(shape("failing", &json!({"backoffLimit": 0}), BACKOFF), |job| job.exits(3)),
-        on(shape("retried", &json!({"backoffLimit": 1}), BACKOFF), |job| job.exits(3)),
-        on(
-            shape(
-                "per-index",
-                &json!({"completionMode": "Indexed", "completions": 6, "parallelism": 6, "backoffLimitPerIndex": 0}),
-                ("Failed", "FailedIndexes"),
-            ),
-            |job| job.failing_indexes("1,2,5"),
-        ),
-        on(
-            shape(
-                "too-many-failed",
-                &json!({"completionMode": "Indexed", "completions": 4, "parallelism": 1, "backoffLimitPerIndex": 0,
-                    "maxFailedIndexes": 0}),
-                ("Failed", "MaxFailedIndexesExceeded"),
-            ),
-            |job| job.failing_indexes("0"),
-        ),
-        shape(
-            "leader-succeeds",
-            &json!({"completionMode": "Indexed", "completions": 3, "parallelism": 1,
-                "successPolicy": {"rules": [{"succeededIndexes": "0"}]}}),
-            ("Complete", "SuccessPolicy"),
-        ),
-        on(
-            shape(
-                "fatal-code",
-                &json!({"backoffLimit": 6, "podFailurePolicy": exit_42}),
-                ("Failed", "PodFailurePolicy"),
-            ),
-            |job| job.exits(42),
-        ),
-        on(
-            shape(
-                "fatal-index",
-                &json!({"completionMode": "Indexed", "completions": 3, "parallelism": 3, "backoffLimitPerIndex": 3,
-                    "podFailurePolicy": fail_index}),
-                ("Failed", "FailedIndexes"),
-            ),
-            |job| job.failing_indexes("1").exits(42),
-        ),
-        on(
-            shape("late", &json!({"activeDeadlineSeconds": 2}), ("Failed", "DeadlineExceeded")),
-            JobManifest::runs_for_ever,
-        ),
-        on(shape("held", &json!({"suspend": true}), DONE), |job| job),
-        on(shape("paused", &json!({"completions": 2}), DONE), |job| job.runs_for("2")),
+        failed("BackoffLimitExceeded", job("failing", &json!({"backoffLimit": 0})).exits(3)),
+        failed("BackoffLimitExceeded", job("retried", &json!({"backoffLimit": 1})).exits(3)),
+        failed("PodFailurePolicy", job("fatal-code", &fatal_job).exits(42)),
+        failed("DeadlineExceeded", job("late", &json!({"activeDeadlineSeconds": 2})).runs_for_ever()),
+        failed("FailedIndexes", indexed("per-index", 6, &per_index).failing_indexes("1,2,5")),
+        failed("FailedIndexes", indexed("as-many-as-allowed", 4, &two_may_fail).failing_indexes("1,2")),
+        failed("FailedIndexes", indexed("fatal-index", 3, &fatal_index).failing_indexes("1").exits(42)),
+        failed("MaxFailedIndexesExceeded", indexed("too-many-failed", 4, &none_may_fail).failing_indexes("0")),
     ]
 }
 
@@ -123,9 +122,14 @@ fn shapes() -> Vec<Shape> {
 async fn end_of(place: &Place, manifest: &JobManifest) -> Result<Job, ScenarioError> {
     let name = manifest.manifest()["metadata"]["name"].as_str().unwrap_or_default();
     place.create(manifest.manifest()).await?;
-    if name == "paused" {
+    if matches!(name, "paused" | "grown") {
         place.until(name, "active", has_active(1)).await?;
-        place.change(name, &json!({"spec": {"suspend": true}})).await?;
+    }
+    match name {
+        "idle" => place.change(name, &json!({"spec": {"parallelism": 1}})).await?,
+        "grown" => place.change(name, &json!({"spec": {"completions": 3, "parallelism": 3}})).await?,
+        "paused" => place.change(name, &json!({"spec": {"suspend": true}})).await?,
+        _ => {}
     }
     if matches!(name, "paused" | "held") {
         place.until(name, "suspended", is_suspended).await?;
@@ -139,15 +143,14 @@ pub async fn parity_jobs_of_all_shapes_end_as_they_do_without_jobferry(fleet: &F
     let [first, _] = fleet.two_workers();
     let without = fleet.namespace("parity-without").await?.worker(first);
     let through = fleet.namespace("parity-through").await?.manager();
-    let runs = shapes().into_iter().map(|Shape { manifest, end: (type_, reason) }| {
+    let runs = shapes().into_iter().map(|Shape { manifest, end, reason }| {
         let (without, through) = (without.clone(), through.clone());
         async move {
             let ferried = manifest.clone().for_dispatcher();
             let (expected, job) = futures::try_join!(end_of(&without, &manifest), end_of(&through, &ferried))?;
             let name = job.metadata.name.clone().unwrap_or_default();
             assert_eq!(Ending::of(&job), Ending::of(&expected), "Job {name}");
-            let told = condition(&job, type_).and_then(|condition| condition.reason.as_deref());
-            assert_eq!(told, Some(reason), "Job {name}");
+            assert_eq!(reason_of(&job, end), Some(reason), "Job {name}");
             Ok::<_, ScenarioError>(())
         }
     });
