@@ -26,6 +26,7 @@ const NAMESPACE: &str = "bench";
 const JOBS: &str = "/apis/batch/v1/namespaces/bench/jobs";
 
 /// One server under load.
+#[derive(Clone)]
 pub(crate) struct Load {
     client: Client,
 }
@@ -78,7 +79,11 @@ impl Load {
         let path = format!("{JOBS}?watch=1&resourceVersion={version}");
         let watches = future::join_all((0..WATCHERS).map(|_| self.watch(&path))).await;
         let started = Instant::now();
-        let readers: Vec<_> = watches.into_iter().map(|body| tokio::spawn(timeout(PATIENCE, read_all(body)))).collect();
+        let follow = |watch: Body| {
+            let (load, path) = (self.clone(), path.clone());
+            tokio::spawn(timeout(PATIENCE, async move { load.follow(&path, watch).await }))
+        };
+        let readers: Vec<_> = watches.into_iter().map(follow).collect();
         // Never the same twice, or there would be no change.
         let mark = json!({"metadata": {"annotations": {"example.com/seen": version}}});
         rate(0..CHANGES, async |number| {
@@ -90,6 +95,14 @@ impl Load {
             reader.await.unwrap().expect("every watcher is told of every change in time");
         }
         per_second(WATCHERS * CHANGES, started)
+    }
+
+    /// Reads until all changes have come. kube-apiserver ends the watches of slow readers on a busy machine; like any
+    /// client, ours begins again then.
+    async fn follow(&self, path: &str, mut watch: Body) {
+        while !has_all(watch).await {
+            watch = self.watch(path).await;
+        }
     }
 
     async fn watch(&self, path: &str) -> Body {
@@ -119,14 +132,15 @@ impl Load {
     }
 }
 
-/// Reads watch events, one a line, until all changes have come.
-async fn read_all(body: Body) {
+/// Reads watch events, one a line. `false`: the watch ended before all changes had come.
+async fn has_all(watch: Body) -> bool {
     let mut left = CHANGES;
-    let mut frames = body.into_data_stream();
+    let mut frames = watch.into_data_stream();
     while left > 0 {
-        let frame = frames.try_next().await.unwrap().expect("the watch goes on");
+        let Ok(Some(frame)) = frames.try_next().await else { return false };
         left = left.saturating_sub(frame.split(|byte| *byte == b'\n').count() - 1);
     }
+    true
 }
 
 async fn rate<F: Future<Output = ()>>(numbers: Range<usize>, work: impl Fn(usize) -> F) -> f64 {
