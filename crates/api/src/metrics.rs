@@ -38,6 +38,8 @@ pub const WORKER_UNFINISHED: &str = "jobferry_worker_unfinished";
 pub const WORKER_UNACKNOWLEDGED: &str = "jobferry_worker_unacknowledged";
 /// Connections that were made to a worker.
 pub const WORKER_CONNECTIONS: &str = "jobferry_worker_connections";
+/// When the credential of a worker expires, in seconds since 1970; absent where that is not known.
+pub const WORKER_CREDENTIAL_EXPIRY: &str = "jobferry_worker_credential_expiry_timestamp_seconds";
 
 /// Values of the label `stage`.
 pub mod stages {

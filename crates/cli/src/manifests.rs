@@ -76,6 +76,7 @@ mod tests {
             names::WORKER_UP,
             names::WORKER_UNACKNOWLEDGED,
             names::WORKER_CONNECTIONS,
+            names::WORKER_CREDENTIAL_EXPIRY,
         ];
         let rules = alerts["groups"][0]["rules"].as_array().unwrap();
         for rule in rules {

@@ -91,6 +91,8 @@ async fn the_shipped_rights_are_enough_and_all_of_them_are_used() {
     succeed(jobferry(&join));
     let listed = succeed(jobferry(&["worker", "list", "--kubeconfig", flag]));
     assert!(listed.contains("eu-1") && listed.contains("Connected"), "{listed}");
+    let expires = on_manager(&["get", "worker/eu-1", "-o", "jsonpath={.status.credentialExpires}"]);
+    assert!(expires.ends_with('Z'), "the token says when it expires: {expires:?}");
 
     // A life: it finishes, an edit is forwarded, a worker's warning comes up, a deleted Job takes its mirror along, a Job
     // that somebody took away on the worker is looked for.

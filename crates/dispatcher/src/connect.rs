@@ -1,8 +1,15 @@
 //! From a `Worker` to a client that reaches it.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
 
-use base64::{Engine, prelude::BASE64_STANDARD};
+use base64::{
+    Engine,
+    prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
+};
 use futures::{
     StreamExt,
     future::BoxFuture,
@@ -11,6 +18,7 @@ use futures::{
 use jobferry_api::{KUBECONFIG_KEY, Worker};
 use jobferry_core::kubeconfig::{self, Access, Credential};
 use jobferry_kubeio::{self as kubeio, CallError, Collection, Event};
+use k8s_openapi::jiff::Timestamp;
 use kube::{
     Client, Config,
     config::{AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext},
@@ -21,6 +29,11 @@ use serde::Deserialize;
 pub trait Connect: Send + Sync {
     /// A client for this worker. It must not repeat requests by itself.
     fn connect<'a>(&'a self, worker: &'a Worker) -> BoxFuture<'a, Result<Client, ConnectError>>;
+
+    /// When the credential that a worker was last connected by expires, if that is known.
+    fn expires(&self, _worker: &Worker) -> Option<Timestamp> {
+        None
+    }
 
     /// Names of Secrets whose content changed: workers that use them are connected anew.
     fn changed_secrets(&self) -> BoxStream<'static, String> {
@@ -58,6 +71,8 @@ pub enum ConnectError {
 pub struct KubeconfigSecrets {
     manager: Client,
     namespace: String,
+    /// When the credential in each Secret expires, as last read.
+    expiries: Mutex<BTreeMap<String, Timestamp>>,
 }
 
 /// Time to establish a connection to a worker; without it a black-holed address holds a request for half a minute.
@@ -66,29 +81,44 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 impl KubeconfigSecrets {
     /// Secrets of `namespace` on the management cluster.
     pub fn new(manager: Client, namespace: impl Into<String>) -> Self {
-        Self { manager, namespace: namespace.into() }
+        Self { manager, namespace: namespace.into(), expiries: Mutex::default() }
     }
 
-    async fn read(&self, name: &str) -> Result<Client, ConnectError> {
+    async fn read(&self, secret_name: &str) -> Result<Client, ConnectError> {
         #[derive(Deserialize)]
         struct Secret {
             #[serde(default)]
             data: BTreeMap<String, String>,
         }
-        let (namespace, name) = (self.namespace.clone(), name.to_owned());
+        let (namespace, name) = (self.namespace.clone(), secret_name.to_owned());
         let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
         let secret: Secret = kubeio::get(&self.manager, &path, crate::READ_DEADLINE)
             .await
             .map_err(|source| ConnectError::Secret { namespace: namespace.clone(), name: name.clone(), source })?;
         let data = secret.data.get(KUBECONFIG_KEY).ok_or(ConnectError::NoKubeconfig { namespace, name })?;
         let bytes = BASE64_STANDARD.decode(data).map_err(|e| ConnectError::Kubeconfig(e.to_string()))?;
-        client_of(&bytes).await
+        let access = access_of(&bytes).map_err(ConnectError::Kubeconfig)?;
+        self.note_expiry(secret_name, expiry_of(&access.credential));
+        client_of(access).await
+    }
+
+    fn note_expiry(&self, secret: &str, expires: Option<Timestamp>) {
+        let mut known = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
+        match expires {
+            Some(at) => drop(known.insert(secret.to_owned(), at)),
+            None => drop(known.remove(secret)),
+        }
     }
 }
 
 impl Connect for KubeconfigSecrets {
     fn connect<'a>(&'a self, worker: &'a Worker) -> BoxFuture<'a, Result<Client, ConnectError>> {
         Box::pin(self.read(&worker.spec.kubeconfig_secret))
+    }
+
+    fn expires(&self, worker: &Worker) -> Option<Timestamp> {
+        let expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
+        expiries.get(&worker.spec.kubeconfig_secret).copied()
     }
 
     fn changed_secrets(&self) -> BoxStream<'static, String> {
@@ -126,12 +156,26 @@ struct SecretMeta {
     resource_version: String,
 }
 
-/// A client from a kubeconfig that is hostile until [`kubeconfig::read`] has let it pass.
-async fn client_of(yaml: &[u8]) -> Result<Client, ConnectError> {
+/// How to reach a worker, from a kubeconfig that is hostile until [`kubeconfig::read`] has let it pass.
+fn access_of(yaml: &[u8]) -> Result<Access, String> {
+    let text = std::str::from_utf8(yaml).map_err(|error| error.to_string())?;
+    let document: serde_json::Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    kubeconfig::read(&document).map_err(|error| error.to_string())
+}
+
+/// When a credential expires: tokens of ServiceAccounts say so themselves. What else there is, is not looked into.
+fn expiry_of(credential: &Credential) -> Option<Timestamp> {
+    #[derive(Deserialize)]
+    struct Claims {
+        exp: i64,
+    }
+    let Credential::Token(token) = credential else { return None };
+    let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
+    Timestamp::from_second(serde_json::from_slice::<Claims>(&claims).ok()?.exp).ok()
+}
+
+async fn client_of(access: Access) -> Result<Client, ConnectError> {
     let refuse = |error: &dyn std::fmt::Display| ConnectError::Kubeconfig(error.to_string());
-    let text = std::str::from_utf8(yaml).map_err(|e| refuse(&e))?;
-    let document: serde_json::Value = serde_saphyr::from_str(text).map_err(|e| refuse(&e))?;
-    let access = kubeconfig::read(&document).map_err(|e| refuse(&e))?;
     let options = KubeConfigOptions::default();
     let mut config = Config::from_custom_kubeconfig(rebuilt(access), &options).await.map_err(|e| refuse(&e))?;
     // The environment of this process must not decide how workers are reached.

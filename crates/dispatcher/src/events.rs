@@ -4,7 +4,7 @@ mod warnings;
 
 use jobferry_api::{conditions, events as reasons};
 use jobferry_core::{
-    action::Action,
+    action::{Action, Alarm},
     record::{Placement, Record},
     workload::{Told, Workload},
 };
@@ -24,6 +24,10 @@ pub(crate) fn news(workload: &Workload, action: &Action) -> Option<Happening> {
         Action::RecordPlacement(placement) => of_placement(workload, placement),
         Action::Tell(told) => of_told(told),
         Action::WriteStatus { status, .. } => of_end(workload, status),
+        Action::Alarm(alarm @ Alarm::ActedOn) => {
+            let reason = reasons::FOREIGN_CONTROLLER.into();
+            Some(Happening { severity: Severity::Warning, reason, message: alarm.to_string() })
+        }
         _ => None,
     }
 }

@@ -34,6 +34,11 @@ pub(crate) async fn on_manager(
         }
         (Action::Tell(told), Some(workload)) => manager::tell(shared, workload, &told).await,
         (Action::ReadAgain, Some(workload)) => manager::read_again(shared, workload).await,
+        (Action::Alarm(alarm), _) => {
+            tracing::error!(uid, %alarm);
+            shared.metrics().alarm(&alarm);
+            Ok(())
+        }
         (Action::ProveGone { namespace, name }, _) => manager::prove_gone(shared, uid, &namespace, &name).await,
         _ => Ok(()),
     }?;

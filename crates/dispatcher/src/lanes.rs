@@ -44,8 +44,8 @@ impl Default for Lanes {
 enum Owner<'a> {
     Manager,
     Worker(&'a str),
-    /// Not a request at all.
-    Nobody,
+    /// Not before this (monotonic) time.
+    Nobody(Duration),
 }
 
 fn owner(action: &Action) -> Owner<'_> {
@@ -54,12 +54,13 @@ fn owner(action: &Action) -> Owner<'_> {
         | Action::ProveGone { .. }
         | Action::ReadAgain
         | Action::WriteStatus { .. }
-        | Action::Tell(_) => Owner::Manager,
+        | Action::Tell(_)
+        | Action::Alarm(_) => Owner::Manager,
         Action::CreateMirror(placement) => Owner::Worker(&placement.worker),
         Action::ProveAbsent { worker, .. }
         | Action::ForwardEdit { worker, .. }
         | Action::DeleteMirror { worker, .. } => Owner::Worker(worker),
-        Action::WakeAt(_) | Action::Alarm(_) => Owner::Nobody,
+        Action::WakeAt(at) => Owner::Nobody(*at),
     }
 }
 
@@ -150,14 +151,7 @@ async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
                     lane.remind(uid.clone());
                 }
             }
-            Owner::Nobody => match action {
-                Action::WakeAt(at) => queue.add_after(uid.clone(), at.saturating_sub(now.monotonic)),
-                Action::Alarm(alarm) => {
-                    tracing::error!(%uid, %alarm);
-                    shared.metrics().alarm(&alarm);
-                }
-                _ => {}
-            },
+            Owner::Nobody(at) => queue.add_after(uid.clone(), at.saturating_sub(now.monotonic)),
         }
     }
     if failed {

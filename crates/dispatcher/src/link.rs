@@ -95,7 +95,8 @@ async fn connect_and_follow(
         .streamed(shared.options.streamed_lists)
         .seed(shared.options.seed);
     let mut events = std::pin::pin!(kubeio::watch(client.clone(), mirrors));
-    let mut session = Session { shared, name, identity, version, live: false, lane: false, complaint: None };
+    let expires = shared.options.connect.expires(worker);
+    let mut session = Session { shared, name, identity, version, expires, live: false, lane: false, complaint: None };
     while let Some(event) = events.next().await {
         // A list, and whatever comes after a break, may come from another cluster behind the same address.
         if matches!(event, Event::Reset(_) | Event::Resumed) {
@@ -137,6 +138,8 @@ struct Session<'a> {
     name: &'a str,
     identity: String,
     version: String,
+    /// When its credential expires.
+    expires: Option<Timestamp>,
     live: bool,
     /// Its lane was started.
     lane: bool,
@@ -156,9 +159,9 @@ impl Session<'_> {
         }
         if !std::mem::replace(&mut self.live, true) {
             tracing::info!(worker = self.name, identity = self.identity, version = self.version, "connected");
-            self.shared.metrics().connected(self.name);
+            self.shared.metrics().connected(self.name, self.expires);
             set_link(self.shared, self.name, Link::Live { identity: self.identity.clone() });
-            report::connected(self.shared, self.name, &self.identity, &self.version).await;
+            report::connected(self.shared, self.name, &self.identity, &self.version, self.expires).await;
         }
     }
 

@@ -11,6 +11,7 @@ use jobferry_api::{
 };
 use jobferry_core::{action::Alarm, record::Record, workload::Workload};
 use jobferry_kubeio::CallError;
+use k8s_openapi::jiff::Timestamp;
 use prometheus_client::{
     encoding::{EncodeLabelSet, text},
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
@@ -66,6 +67,7 @@ pub(crate) struct Metrics {
     placements: Family<OfWorker, Counter>,
     refusals: Family<OfWorker, Counter>,
     connections: Family<OfWorker, Counter>,
+    credential_expiry: Family<OfWorker, Gauge>,
     orphans_deleted: Family<OfWorker, Counter>,
     manager_writes_failed: Family<OfOutcome, Counter>,
     worker_writes_failed: Family<OfWorkerAndOutcome, Counter>,
@@ -131,6 +133,7 @@ impl Default for Metrics {
             placements: add(r, names::PLACEMENTS, "Placements recorded", &Family::default()),
             refusals: add(r, names::REFUSALS, "Mirrors that the worker refused", &Family::default()),
             connections: add(r, names::WORKER_CONNECTIONS, "Connections made to the worker", &Family::default()),
+            credential_expiry: add(r, names::WORKER_CREDENTIAL_EXPIRY, "When it expires", &Family::default()),
             orphans_deleted: add(r, names::ORPHANS_DELETED, "Mirrors deleted for want of an owner", &Family::default()),
             manager_writes_failed: add(r, names::MANAGER_WRITES_FAILED, "Failed writes", &Family::default()),
             worker_writes_failed: add(r, names::WORKER_WRITES_FAILED, "Failed writes", &Family::default()),
@@ -195,9 +198,18 @@ impl Metrics {
         self.refusals.get_or_create(&of(worker)).inc();
     }
 
-    /// A worker was connected.
-    pub(crate) fn connected(&self, worker: &str) {
+    /// A worker was connected, by a credential that expires then, if that is known.
+    pub(crate) fn connected(&self, worker: &str, expires: Option<Timestamp>) {
         self.connections.get_or_create(&of(worker)).inc();
+        match expires {
+            Some(at) => drop(self.credential_expiry.get_or_create(&of(worker)).set(at.as_second())),
+            None => drop(self.credential_expiry.remove(&of(worker))),
+        }
+    }
+
+    /// A worker is not registered any more.
+    pub(crate) fn removed(&self, worker: &str) {
+        self.credential_expiry.remove(&of(worker));
     }
 
     /// A mirror was deleted because its workload is gone.

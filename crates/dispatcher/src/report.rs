@@ -15,7 +15,13 @@ use crate::{Shared, paths};
 /// How often the number of a worker's workloads is written, if it changed. For people, who do not count along.
 const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 
-pub(crate) async fn connected(shared: &Arc<Shared>, worker: &str, identity: &str, version: &str) {
+pub(crate) async fn connected(
+    shared: &Arc<Shared>,
+    worker: &str,
+    identity: &str,
+    version: &str,
+    expires: Option<Timestamp>,
+) {
     let now = whole_seconds(shared.clock.now().wall).to_string();
     let unfinished = shared.index.worker(worker).map(|view| view.unfinished);
     let conditions = [
@@ -24,6 +30,7 @@ pub(crate) async fn connected(shared: &Arc<Shared>, worker: &str, identity: &str
     ];
     let status = json!({
         "identity": identity, "version": version, "connectedSince": now, "lostSince": null,
+        "credentialExpires": expires.map(|at| whole_seconds(at).to_string()),
         "unfinished": unfinished, "conditions": conditions,
     });
     write(shared, worker, &status).await;

@@ -122,6 +122,7 @@ fn stop(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, name: &st
     if let Some(running) = started.remove(name) {
         tracing::info!(worker = name, "removed");
         running.stop.cancel();
+        shared.metrics().removed(name);
         shared.lanes.plan_all(shared.index.remove_worker(name));
     }
 }

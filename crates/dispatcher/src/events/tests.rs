@@ -41,6 +41,13 @@ fn each_turn_in_the_life_of_a_workload_is_told_in_its_words() {
     for (workload, action, severity, reason, message) in [
         (workload(&json!({})), Action::RecordPlacement(placement("eu-1", 1)), Normal, "Placed", "on worker eu-1"),
         (placed_on("eu-1"), Action::RecordPlacement(moving), Normal, "Moving", "leaves worker eu-1, which refuses it"),
+        (
+            placed_on("eu-1"),
+            Action::Alarm(Alarm::ActedOn),
+            Warning,
+            "ForeignController",
+            "kube-controller-manager acts on a Job that it should leave alone; dispatching it stops",
+        ),
         (workload(&json!({})), told("NoWorkerFits"), Warning, "WaitingForWorker", "because"),
         (workload(&json!({})), told("InvalidNarrowing"), Warning, "InvalidNarrowing", "because"),
         (placed_on("eu-1"), told("Refused"), Warning, "Refused", "because"),

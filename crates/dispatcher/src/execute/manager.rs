@@ -112,8 +112,8 @@ async fn read(shared: &Arc<Shared>, uid: &str, namespace: &str, name: &str) -> R
 
 async fn patch_status(shared: &Arc<Shared>, workload: &Workload, body: &Value) -> Result<Bytes, Unfinished> {
     let path = paths::job_status(&workload.namespace, &workload.name);
-    let body = body.to_string().into_bytes();
-    let outcome = kubeio::patch(&shared.manager, &path, Patch::Strategic, body, WRITE_DEADLINE).await;
+    let sent = body.to_string().into_bytes();
+    let outcome = kubeio::patch(&shared.manager, &path, Patch::Strategic, sent, WRITE_DEADLINE).await;
     match outcome.inspect_err(|error| shared.metrics().manager_write_failed(error)) {
         Ok(answer) => Ok(answer),
         // Somebody wrote in between, and our watch may be slow to say what.
@@ -123,6 +123,14 @@ async fn patch_status(shared: &Arc<Shared>, workload: &Workload, body: &Value) -
         }
         Err(error) if error.is_not_found() => {
             shared.lanes.plan_all(shared.index.delete_workload(&workload.uid));
+            Err(Unfinished)
+        }
+        // Ours is the mistake, and whoever mends it needs both sides of it.
+        Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 422) => {
+            tracing::error!(job = name_of(workload), %error, sent = %body, stored = ?workload.status, "an illegal status");
+            let refused = Some(workload.resource_version.clone());
+            shared.index.remember(&workload.uid, |memory| memory.status_refused = refused);
+            read_again(shared, workload).await?;
             Err(Unfinished)
         }
         Err(error) => Err(log("write the status", &workload.uid, &error)),
