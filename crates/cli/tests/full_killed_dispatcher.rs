@@ -1,5 +1,5 @@
 //! The dispatcher as a process of its own, killed like by a power cut at every write of a Job's life.
-#![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
 
 mod support;
 

@@ -10,6 +10,9 @@ use crate::fleet::ScenarioError;
 use crate::gate::Closed;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+/// Between two looks at whether a rule has taken effect, and how many there are: rules take effect within a second.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const LOOKS: u32 = 1200;
 const POLICIES: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies";
 const BINDINGS: &str = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings";
 
@@ -64,7 +67,7 @@ pub(crate) async fn reopen(client: &Client, namespace: &str, why: Closed) -> Res
 async fn until_refused(client: &Client, namespace: &str, refused: bool) -> Result<(), ScenarioError> {
     let path = format!("/apis/batch/v1/namespaces/{namespace}/jobs?dryRun=All");
     let job = crate::scenarios::JobManifest::new("probe");
-    loop {
+    for _ in 0..LOOKS {
         let body = job.manifest().to_string().into_bytes();
         match kubeio::create(client, &path, body, ANSWER_WITHIN).await {
             Ok(_) if !refused => return Ok(()),
@@ -74,9 +77,11 @@ async fn until_refused(client: &Client, namespace: &str, refused: bool) -> Resul
                 return Ok(());
             }
             // A quota that was just deleted, or not yet counted, is remembered for a moment.
-            Ok(_) | Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Ok(_) | Err(_) => tokio::time::sleep(LOOK_EVERY).await,
         }
     }
+    let what = format!("namespace {namespace} {} Jobs", if refused { "refuses" } else { "takes" });
+    Err(ScenarioError::Missed { what, last: "the opposite".into() })
 }
 
 fn quotas(namespace: &str) -> String {

@@ -81,9 +81,9 @@ pub async fn gc_jobs_of_another_origin_are_kept(fleet: &Fleet) -> Outcome {
     Ok(())
 }
 
-/// H3: a finished mirror keeps its name for as long as a late create may land, even from a new Job that bears the name.
-pub async fn i13_a_finished_job_submitted_again_runs_once_more(fleet: &Fleet) -> Outcome {
-    let namespace = fleet.namespace("i13-again").await?;
+/// H3: a finished mirror keeps its name for as long as a late create may land, also from a new Job of that name.
+pub async fn h3_a_new_job_waits_for_the_name_of_a_finished_mirror(fleet: &Fleet) -> Outcome {
+    let namespace = fleet.namespace("h3").await?;
     let manager = namespace.manager();
     let [worker, _] = fleet.two_workers();
     let manifest = JobManifest::delegated("train").only_on(worker);

@@ -25,6 +25,7 @@ mod policies;
 mod refusals;
 mod restarts;
 mod shapes;
+mod workers;
 
 pub use away::*;
 pub use credentials::*;
@@ -38,6 +39,7 @@ pub use policies::*;
 pub use refusals::*;
 pub use restarts::*;
 pub use shapes::*;
+pub use workers::*;
 
 /// Calls the macro `$test` with the name of every scenario that leaves the fleet alone and is short.
 #[macro_export]
@@ -100,7 +102,7 @@ macro_rules! for_each_long_scenario {
         $test!(a_job_that_one_worker_refuses_goes_to_another);
         $test!(e20_a_job_that_every_worker_refuses_runs_when_one_takes_it);
         $test!(e21_a_job_goes_to_the_only_worker_that_has_its_namespace);
-        $test!(i13_a_finished_job_submitted_again_runs_once_more);
+        $test!(h3_a_new_job_waits_for_the_name_of_a_finished_mirror);
         $test!(p14734_a_job_goes_by_its_ttl_and_so_does_its_mirror);
         $test!(u15_a_job_that_one_workers_policy_denies_goes_to_the_other);
         $test!(u27_a_finished_mirror_goes_when_the_policy_says);

@@ -101,8 +101,7 @@ pub async fn a_denial_is_told_in_the_workers_own_words(fleet: &Fleet) -> Outcome
     fleet.reopen(first, namespace.name(), Closed::ByPolicy).await
 }
 
-/// i12404: of two workers, one has a foreign Job of that name. Where nothing was tried yet, the other one is asked first
-/// only by chance; either way the foreign Job is left alone and ours runs once.
+/// I21, i11849: neither the refusal of our Job nor its deletion touches the foreign one.
 pub async fn i21_a_foreign_job_of_the_same_name_is_never_touched(fleet: &Fleet) -> Outcome {
     let [first, _] = fleet.two_workers();
     let namespace = fleet.namespace("i21").await?;

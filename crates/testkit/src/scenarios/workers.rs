@@ -1,0 +1,67 @@
+//! Workers that are cordoned, removed, registered again, or shared by two management clusters.
+
+use jobferry_api::conditions;
+use serde_json::json;
+
+use super::dispatch::Outcome;
+use super::{JobManifest, has_active, is_complete, is_settled, message_of, worker_of};
+use crate::fleet::Fleet;
+
+/// Cordoned: nothing new, and running work stays.
+pub async fn a_cordoned_worker_gets_nothing_new_and_keeps_what_it_has(fleet: &Fleet) -> Outcome {
+    let [first, second] = fleet.two_workers();
+    let namespace = fleet.namespace("cordoned").await?;
+    let manager = namespace.manager();
+    manager.create(JobManifest::delegated("before").only_on(first).runs_for("4").manifest()).await?;
+    manager.until("before", "active", has_active(1)).await?;
+    fleet.change_worker(first, &json!({"spec": {"cordoned": true}})).await?;
+    manager.create(JobManifest::delegated("waits").only_on(first).manifest()).await?;
+    let told = |job: &_| message_of(job, conditions::PLACED).contains("cordoned");
+    manager.until("waits", "waiting", told).await?;
+    manager.create(JobManifest::delegated("elsewhere").manifest()).await?;
+    let elsewhere = manager.until("elsewhere", "complete", is_complete).await?;
+    assert_eq!(worker_of(&elsewhere), Some(second));
+    manager.until("before", "complete", is_complete).await?;
+    fleet.change_worker(first, &json!({"spec": {"cordoned": false}})).await?;
+    let waited = manager.until("waits", "complete", is_complete).await?;
+    assert_eq!(worker_of(&waited), Some(first));
+    Ok(())
+}
+
+/// H15: a Worker that is deleted under running work and registered again. The Job ends once, as if nothing had happened.
+pub async fn h15_a_worker_that_is_removed_and_registered_again_keeps_its_work(fleet: &Fleet) -> Outcome {
+    let [first, _] = fleet.two_workers();
+    let namespace = fleet.namespace("h15").await?;
+    let manager = namespace.manager();
+    manager.create(JobManifest::delegated("train").only_on(first).runs_for("6").manifest()).await?;
+    manager.until("train", "active", has_active(1)).await?;
+    fleet.delete_worker(first).await?;
+    namespace.worker(first).until("train", "complete on the worker", is_complete).await?;
+    // It goes at once, or when its work has ended: both are fine for the Job.
+    fleet.forget_worker(first).await?;
+    fleet.until_worker(first, "gone", |worker| worker.is_none()).await?;
+    fleet.register(first).await?;
+    manager.until("train", "complete", is_complete).await?;
+    assert_eq!((namespace.mirrors().await?, namespace.pods_on_workers().await?), (1, 1));
+    Ok(())
+}
+
+/// Two management clusters share a worker: neither sees what the other has there.
+pub async fn two_managers_share_a_worker_without_touching_each_other(fleet: &Fleet) -> Outcome {
+    let [first, second] = fleet.two_workers();
+    let namespace = fleet.namespace("shared-worker").await?;
+    let (ours, theirs, worker) = (namespace.manager(), namespace.worker(second), namespace.worker(first));
+    fleet.start_second_manager(second, &[first]).await?;
+    theirs.create(JobManifest::delegated("theirs").runs_for_ever().manifest()).await?;
+    theirs.until("theirs", "settled", is_settled).await?;
+    let before = worker.until("theirs", "settled", is_settled).await?;
+    ours.create(JobManifest::delegated("ours").only_on(first).manifest()).await?;
+    ours.until("ours", "complete", is_complete).await?;
+    // Restarted, ours looks for orphans: what another manager put there is none.
+    fleet.stop_dispatchers().await;
+    fleet.start_dispatcher().await;
+    ours.create(JobManifest::delegated("later").only_on(first).manifest()).await?;
+    ours.until("later", "complete", is_complete).await?;
+    assert_eq!(worker.get("theirs").await?, before);
+    Ok(())
+}
