@@ -29,7 +29,7 @@ use wait::{create, create_namespace, until_object};
 
 /// One answer of a cluster.
 const ANSWER_WITHIN: Duration = Duration::from_secs(20);
-/// What a scenario waits for must come within this time: the quarantine of a move is 80 s, and real clusters share two
+/// What a scenario waits for must come within this time: the quarantine of a move is over a minute, and real clusters share two
 /// busy cores.
 const HAPPENS_WITHIN: Duration = Duration::from_secs(180);
 

@@ -1,10 +1,12 @@
-//! Clusters for tests, and pods that follow a script.
+//! Clusters for tests, pods that follow a script, and what Jobferry does as a whole, told as scenarios.
 //!
 //! ```text
-//!   RealFleet ── RealCluster ──┬─ etcd                      freeze, thaw, stop, kill, restart each; wipe them all
-//!       │                      ├─ kube-apiserver            one token a user, an audit log that can be counted
-//!       │                      └─ kube-controller-manager
-//!       └─────── PodRunner        a node that runs no containers: exit code and duration by annotation
+//!   scenarios ──► Fleet ──┬─ EmbeddedFleet   clusters in this process, on a virtual clock
+//!                         └─ RealFleet ── RealCluster ──┬─ etcd                      freeze, thaw, stop, kill, restart
+//!                               │                       ├─ kube-apiserver            each; wipe them all
+//!                               │                       └─ kube-controller-manager   an audit log that can be counted
+//!                               └──────── PodRunner        a node that runs no containers: exit code and duration by
+//!                                                          annotation
 //! ```
 //!
 //! The binaries are real Kubernetes, found by [`Testbed::from_environment`]. Tests that need them carry

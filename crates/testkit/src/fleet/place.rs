@@ -117,6 +117,29 @@ impl Place {
         read.map_err(|source| ScenarioError::Call { what: format!("read {path}"), source })
     }
 
+    /// Waits until one of the objects of a kind is as wanted.
+    pub async fn until_any(
+        &self,
+        version: &str,
+        plural: &str,
+        what: &str,
+        wanted: impl Fn(&Value) -> bool,
+    ) -> Result<(), ScenarioError> {
+        let path = self.path(version, plural);
+        let wait = async {
+            loop {
+                let list: Result<Value, _> = kubeio::get(&self.client, &path, ANSWER_WITHIN).await;
+                let list = list.map_err(|source| ScenarioError::Call { what: format!("list {path}"), source })?;
+                if list["items"].as_array().is_some_and(|items| items.iter().any(&wanted)) {
+                    return Ok(());
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        };
+        let found = tokio::time::timeout(HAPPENS_WITHIN, wait).await;
+        found.unwrap_or_else(|_| Err(missed(&format!("{what} in {path}"), None::<()>)))
+    }
+
     /// Reads a Job.
     pub async fn get(&self, name: &str) -> Result<Job, ScenarioError> {
         let read = kubeio::get(&self.client, &self.job(name), ANSWER_WITHIN).await;

@@ -2,7 +2,7 @@
 
 use jobferry_api::{annotations, conditions};
 use k8s_openapi::api::batch::v1::Job;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::dispatch::{Outcome, placed};
 use super::{JobManifest, has_active, is_complete, is_failed, is_settled, is_told, message_of, worker_of};
@@ -189,6 +189,31 @@ pub async fn e12_labels_stay_on_the_mirror_over_a_pod_failure(fleet: &Fleet) -> 
     let labels = worker.get("train").await?.metadata.labels.unwrap_or_default();
     assert_eq!(labels.get("priority").map(String::as_str), Some("high"));
     Ok(())
+}
+
+/// I50: what the worker's controllers complain about on the mirror is said on the user's Job too.
+pub async fn i50_a_warning_about_the_mirror_is_repeated_on_the_users_job(fleet: &Fleet) -> Outcome {
+    let namespace = fleet.namespace("i50").await?;
+    let manager = namespace.manager();
+    manager.create(JobManifest::delegated("train").runs_for_ever().manifest()).await?;
+    manager.until("train", "active", has_active(1)).await?;
+    let (job, worker) = placed(&namespace, "train").await?;
+    let mirror = worker.get("train").await?.metadata;
+    let event = json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": "train.complaint"},
+        "involvedObject": {
+            "apiVersion": "batch/v1", "kind": "Job", "namespace": "i50", "name": "train", "uid": mirror.uid,
+        },
+        "type": "Warning", "reason": "FailedCreate", "message": "serviceaccount \"trainer\" not found",
+        "source": {"component": "job-controller"},
+    });
+    worker.create_other("v1", "events", &event).await?;
+    let repeated = |event: &Value| {
+        event["reason"] == "FailedCreate"
+            && event["involvedObject"]["uid"].as_str() == job.metadata.uid.as_deref()
+            && event["message"].as_str().is_some_and(|message| message.contains("trainer"))
+    };
+    manager.until_any("v1", "events", "the worker's warning", repeated).await
 }
 
 /// KEP: simultaneous admission by two workers cannot happen here: one is chosen before anything is created.

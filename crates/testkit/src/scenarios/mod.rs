@@ -77,6 +77,7 @@ macro_rules! for_each_scenario {
         $test!(i25_a_mirror_has_neither_owners_nor_finalizers);
         $test!(i40_an_edit_reaches_the_mirror_in_place);
         $test!(i44_a_job_is_scaled_up_and_down_and_finishes);
+        $test!(i50_a_warning_about_the_mirror_is_repeated_on_the_users_job);
         $test!(e12_labels_stay_on_the_mirror_over_a_pod_failure);
         $test!(e34_a_policy_prefers_a_worker);
         $test!(kep_a_job_whose_status_changes_often_ends_with_exact_counts);
