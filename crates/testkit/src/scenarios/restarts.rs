@@ -126,11 +126,9 @@ pub async fn two_dispatchers_without_a_lease_run_nothing_twice(fleet: &Fleet) ->
         assert_eq!(job.status.and_then(|status| status.succeeded), Some(1));
     }
     ran_once(&namespace, JOBS).await?;
-    let (_, worker) = {
-        manager.create(JobManifest::delegated("deleted").runs_for_ever().manifest()).await?;
-        manager.until("deleted", "active", has_active(1)).await?;
-        placed(&namespace, "deleted").await?
-    };
+    manager.create(JobManifest::delegated("deleted").runs_for_ever().manifest()).await?;
+    manager.until("deleted", "active", has_active(1)).await?;
+    let (_, worker) = placed(&namespace, "deleted").await?;
     manager.delete("deleted").await?;
     worker.until_gone("deleted").await
 }
