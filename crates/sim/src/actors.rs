@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobferry_api::SYSTEM_NAMESPACE;
+use jobferry_api::{SYSTEM_NAMESPACE, labels};
 use jobferry_kubeio::{self as kubeio, CallError, Patch};
 use kube::Client;
 use serde_json::{Value, json};
@@ -16,6 +16,8 @@ use crate::weather::Weather;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+/// How many seconds somebody waits for a name to be free: as long as the longest Job and its quarantine.
+const PATIENCE: u32 = 1200;
 const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
 
 /// Installs the CRDs and registers the workers.
@@ -30,13 +32,28 @@ pub(crate) async fn set_up(manager: &Cluster, workers: &[Cluster]) -> Result<(),
     // A CRD is served a moment after it was created.
     sleep(Duration::from_secs(1)).await;
     for worker in workers {
-        let worker = json!({
-            "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker",
-            "metadata": {"name": &*worker.name}, "spec": {"kubeconfigSecret": &*worker.name},
-        });
-        create(&client, WORKERS, &worker).await?;
+        create(&client, WORKERS, &worker_object(&worker.name)).await?;
     }
     Ok(())
+}
+
+fn worker_object(name: &str) -> Value {
+    json!({"apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker", "metadata": {"name": name},
+           "spec": {"kubeconfigSecret": name}})
+}
+
+/// Creates an object; if the name is taken, waits for it to be free, as `kubectl replace --force` does.
+async fn create_when_free(client: &Client, path: &str, object: &Value) {
+    for _ in 0..PATIENCE {
+        match create(client, path, object).await {
+            Err(error) if error.is_already_exists() || error.refusal().is_none() => sleep(Duration::from_secs(1)).await,
+            _ => return,
+        }
+    }
+}
+
+async fn edit(client: &Client, path: &str, change: Value) {
+    let _ = kubeio::patch(client, path, Patch::Merge, change.to_string().into_bytes(), ANSWER_WITHIN).await;
 }
 
 async fn create(client: &Client, path: &str, object: &Value) -> Result<(), CallError> {
@@ -51,19 +68,9 @@ pub(crate) async fn tell(manager: Cluster, story: WorkloadStory) {
         sleep(wait).await;
         // A refusal is an answer too: the name is still taken, the Job is gone.
         match step {
-            Step::Create => {
-                // Somebody who re-creates a Job waits for the name to be free, as `kubectl replace --force` does.
-                for _ in 0..100 {
-                    match create(&client, JOBS, &story.job).await {
-                        Err(error) if error.is_already_exists() => sleep(Duration::from_secs(1)).await,
-                        _ => break,
-                    }
-                }
-            }
-            Step::Suspend(suspend) => {
-                let change = json!({"spec": {"suspend": suspend}}).to_string().into_bytes();
-                let _ = kubeio::patch(&client, &path, Patch::Merge, change, ANSWER_WITHIN).await;
-            }
+            Step::Create => create_when_free(&client, JOBS, &story.job).await,
+            Step::Suspend(suspend) => edit(&client, &path, json!({"spec": {"suspend": suspend}})).await,
+            Step::Resize(parallelism) => edit(&client, &path, json!({"spec": {"parallelism": parallelism}})).await,
             Step::Delete(propagation) => delete(&client, &path, propagation).await,
         }
     }
@@ -77,6 +84,7 @@ async fn delete(client: &Client, path: &str, propagation: &str) {
 /// Does what others do.
 pub(crate) async fn meddle(manager: Cluster, worker: Cluster, incident: Incident, weather: &Weather) {
     sleep(incident.after).await;
+    weather.hub().disturb(&worker.name);
     let foreigner = worker.client("foreigner", Role::Foreigner);
     let name = &worker.name;
     match incident.deed {
@@ -99,11 +107,30 @@ pub(crate) async fn meddle(manager: Cluster, worker: Cluster, incident: Incident
             weather.count(Fault::Cordon, format_args!("{name} for {time:?}"));
             let admin = manager.client("admin", Role::User);
             for cordoned in [true, false] {
-                let change = json!({"spec": {"cordoned": cordoned}}).to_string().into_bytes();
-                let path = format!("{WORKERS}/{name}");
-                let _ = kubeio::patch(&admin, &path, Patch::Merge, change, ANSWER_WITHIN).await;
+                edit(&admin, &format!("{WORKERS}/{name}"), json!({"spec": {"cordoned": cordoned}})).await;
                 sleep(time).await;
             }
+        }
+        Deed::TakeLabel(job) => {
+            weather.count(Fault::MirrorEdited, format_args!("{name} /{job}"));
+            edit(&foreigner, &format!("{JOBS}/{job}"), json!({"metadata": {"labels": {labels::ORIGIN: null}}})).await;
+        }
+        Deed::Hold(job, time) => {
+            weather.count(Fault::WorkerQueue, format_args!("{name} /{job} for {time:?}"));
+            let queue = worker.client("queue", Role::Cluster);
+            for suspend in [true, false] {
+                edit(&queue, &format!("{JOBS}/{job}"), json!({"spec": {"suspend": suspend}})).await;
+                sleep(time).await;
+            }
+        }
+        Deed::Remove(time) => {
+            weather.count(Fault::WorkerRemoved, format_args!("{name} for {time:?}"));
+            let admin = manager.client("admin", Role::User);
+            manager.hub().ill(name, true);
+            delete(&admin, &format!("{WORKERS}/{name}"), "Background").await;
+            sleep(time).await;
+            create_when_free(&admin, WORKERS, &worker_object(name)).await;
+            manager.hub().ill(name, false);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! One cluster of a run: an API server, its controllers, a scripted node.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use jobferry_apiserver::ApiServer;
 use jobferry_testkit::fault::{Fates, Faulty};
@@ -9,6 +9,7 @@ use kube::Client;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::admission::Rule;
 use crate::hub::Hub;
 use crate::node;
 use crate::sabotage::Sabotage;
@@ -30,6 +31,12 @@ pub(crate) fn virtual_clock() -> Clock {
     })
 }
 
+/// The same clock, so many seconds ahead.
+pub(crate) fn ahead(clock: &Clock, seconds: i64) -> Clock {
+    let clock = Arc::clone(clock);
+    Arc::new(move || clock().checked_add(SignedDuration::from_secs(seconds)).unwrap_or(BEGINNING))
+}
+
 /// A cluster.
 #[derive(Clone)]
 pub(crate) struct Cluster {
@@ -38,6 +45,7 @@ pub(crate) struct Cluster {
     server: ApiServer,
     hub: Arc<Hub>,
     sabotage: Option<Sabotage>,
+    rule: Arc<Mutex<Option<Rule>>>,
 }
 
 impl Cluster {
@@ -45,11 +53,13 @@ impl Cluster {
     pub(crate) fn start(name: &str, seed: u64, clock: &Clock, hub: &Arc<Hub>, stop: &CancellationToken) -> Self {
         let for_server = Arc::clone(clock);
         let server = ApiServer::new(jobferry_apiserver::Options::new(move || for_server(), seed));
-        let cluster = Self { name: name.into(), server, hub: Arc::clone(hub), sabotage: None };
+        let cluster = Self { name: name.into(), server, hub: Arc::clone(hub), sabotage: None, rule: Arc::default() };
         let jobs = jobferry_cluster::JobOptions::standard(Arc::clone(clock), seed);
         tokio::spawn(jobferry_cluster::run_jobs(cluster.client("job-controller", Role::Cluster), jobs, stop.clone()));
         let collector = cluster.client("garbage-collector", Role::Cluster);
         tokio::spawn(jobferry_cluster::run_garbage_collector(collector, stop.clone()));
+        let ttl = cluster.client("ttl-controller", Role::Cluster);
+        tokio::spawn(jobferry_cluster::run_ttl(ttl, Arc::clone(clock), stop.clone()));
         let pods = node::run(cluster.client("node", Role::Cluster), cluster.clone(), seed, Arc::clone(clock));
         tokio::spawn(stop.clone().run_until_cancelled_owned(pods));
         cluster
@@ -58,6 +68,21 @@ impl Cluster {
     /// The same cluster, to which dispatchers talk with a protection taken out.
     pub(crate) fn sabotaged(self, sabotage: Option<Sabotage>) -> Self {
         Self { sabotage, ..self }
+    }
+
+    /// Stands still: nobody is answered.
+    pub(crate) fn freeze(&self) {
+        self.server.freeze();
+    }
+
+    /// Goes on.
+    pub(crate) fn thaw(&self) {
+        self.server.thaw();
+    }
+
+    /// What it does to dispatchers' requests from now on.
+    pub(crate) fn set_rule(&self, rule: Option<Rule>) {
+        *self.rule.lock().unwrap_or_else(PoisonError::into_inner) = rule;
     }
 
     /// A client whose requests always arrive.
@@ -77,6 +102,6 @@ impl Cluster {
 
     fn wire(&self, who: &str, role: Role) -> Wire {
         let (server, cluster, hub) = (self.server.clone(), Arc::clone(&self.name), Arc::clone(&self.hub));
-        Wire { server, cluster, who: who.into(), role, hub, sabotage: self.sabotage }
+        Wire { server, cluster, who: who.into(), role, hub, sabotage: self.sabotage, rule: Arc::clone(&self.rule) }
     }
 }

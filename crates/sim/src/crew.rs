@@ -4,17 +4,19 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jobferry_api::SYSTEM_NAMESPACE;
+use jobferry_dispatcher::Lease;
 use jobferry_testkit::fault::{Passage, Road};
 use jobferry_testkit::fleet::Direct;
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{Clock, Cluster};
+use crate::cluster::{Clock, Cluster, ahead};
 use crate::dice::{Dice, fnv};
 use crate::weather::{Life, Link, Weather};
 
-/// The roads from all dispatchers to each cluster, by its name.
-pub(crate) type Roads = BTreeMap<String, Road>;
+/// The roads, by the names of the dispatcher and of the cluster.
+pub(crate) type Roads = BTreeMap<(String, String), Road>;
 
 /// What it takes to start a dispatcher.
 #[derive(Clone)]
@@ -29,8 +31,12 @@ pub(crate) struct Crew {
     pub(crate) roads: Arc<Roads>,
     /// What befalls requests.
     pub(crate) weather: Arc<Weather>,
-    /// The wall clock.
+    /// The true time.
     pub(crate) clock: Clock,
+    /// Whether they lead by lease.
+    pub(crate) leased: bool,
+    /// By how many seconds the clock of each dispatcher is ahead.
+    pub(crate) ahead: BTreeMap<String, i64>,
 }
 
 /// A dispatcher that cannot start is started again after this.
@@ -49,21 +55,29 @@ impl Crew {
                     end.end();
                     return;
                 }
-                () = self.live(&who, life) => {}
+                () = self.live(&name, &who, life) => {}
             }
+            self.manager.hub().disturb(&name);
             self.manager.hub().log.say(format_args!("-- {who} is dead"));
             tokio::time::sleep(dice.seconds(0, 90)).await;
         }
     }
 
     /// From the start of a dispatcher to its crash.
-    async fn live(&self, who: &str, life: Life) {
+    async fn live(&self, name: &str, who: &str, life: Life) {
+        let client = |cluster: &Cluster| self.client(cluster, name, who, &life);
         let workers: BTreeMap<String, Client> =
-            self.workers.iter().map(|worker| (worker.name.to_string(), self.client(worker, who, &life))).collect();
-        let manager = self.client(&self.manager, who, &life);
+            self.workers.iter().map(|worker| (worker.name.to_string(), client(worker))).collect();
+        let manager = client(&self.manager);
+        let clock = ahead(&self.clock, self.ahead.get(name).copied().unwrap_or_default());
         while !life.stop.is_cancelled() {
             let seed = self.seed ^ fnv(who.as_bytes());
-            let options = jobferry_dispatcher::Options::new(Direct::to(&workers), Clock::clone(&self.clock), seed);
+            let mut options = jobferry_dispatcher::Options::new(Direct::to(&workers), Clock::clone(&clock), seed);
+            if self.leased {
+                let (namespace, name) = (SYSTEM_NAMESPACE.into(), "jobferry-dispatcher".into());
+                options.lease = Some(Lease { namespace, name, identity: who.into() });
+            }
+            self.manager.hub().disturb(name);
             self.manager.hub().log.say(format_args!("-- {who} starts"));
             tokio::select! { biased;
                 () = life.stop.cancelled() => {}
@@ -75,9 +89,10 @@ impl Crew {
         }
     }
 
-    fn client(&self, cluster: &Cluster, who: &str, life: &Life) -> Client {
-        let road = self.roads.get(&*cluster.name).cloned().unwrap_or_else(|| Road::new(Passage::OPEN));
-        let link = Link::new(format!("{who}>{}", cluster.name), self.seed, &self.weather, life, road);
+    fn client(&self, cluster: &Cluster, name: &str, who: &str, life: &Life) -> Client {
+        let key = (name.to_owned(), cluster.name.to_string());
+        let road = self.roads.get(&key).cloned().unwrap_or_else(|| Road::new(Passage::OPEN));
+        let link = Link::new(who, &cluster.name, self.seed, &self.weather, life, road);
         cluster.client_over(Arc::new(link), who)
     }
 }

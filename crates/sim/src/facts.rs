@@ -5,6 +5,7 @@ use serde_json::Value;
 
 /// A Job as it really is.
 #[derive(Debug, Clone, PartialEq, Eq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct JobFacts {
     /// Its UID.
     pub uid: String,
@@ -18,6 +19,8 @@ pub struct JobFacts {
     pub origin_uid: Option<String>,
     /// The epoch of the mirror.
     pub epoch: Option<u32>,
+    /// It is given to a controller that is not the cluster's own.
+    pub delegated: bool,
     /// `Complete` or `Failed`, and the reason.
     pub ending: Option<(String, String)>,
     /// Its deletion was asked for.
@@ -55,6 +58,7 @@ impl JobFacts {
             origin: keyed("labels", labels::ORIGIN),
             origin_uid: keyed("annotations", annotations::ORIGIN_UID),
             epoch: keyed("annotations", annotations::EPOCH).and_then(|epoch| epoch.parse().ok()),
+            delegated: text("/spec/managedBy").is_some(),
             ending: ending.map(|condition| (word(condition, "type"), word(condition, "reason"))),
             deleting: job["metadata"]["deletionTimestamp"].is_string(),
             suspended: job["spec"]["suspend"] == true,

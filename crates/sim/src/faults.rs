@@ -41,15 +41,42 @@ pub enum Fault {
     NameTaken,
     /// A worker is closed and opened again.
     Cordon,
+    /// A watch says nothing any more, not even a bookmark, and stays open.
+    WatchSilent,
+    /// An API server stands still for a while.
+    Freeze,
+    /// Every answer of a cluster takes seconds for a while.
+    Slow,
+    /// A worker's quota is used up for a while.
+    Quota,
+    /// A worker's admission changes what is created, for a while.
+    Webhook,
+    /// A worker lacks the namespace, or is about to delete it, for a while.
+    NoNamespace,
+    /// A worker takes none of our credentials for a while.
+    Credentials,
+    /// One dispatcher is cut off from everything for longer than its lease.
+    CutOff,
+    /// Several dispatchers, of which one leads by lease.
+    Replicas,
+    /// The clocks of the clusters and dispatchers differ by minutes.
+    Skew,
+    /// Somebody on a worker takes our marks off a mirror.
+    MirrorEdited,
+    /// A queue of a worker's own suspends a mirror and resumes it later.
+    WorkerQueue,
+    /// A Worker is removed and registered again.
+    WorkerRemoved,
 }
 
 use Fault::{
-    Cordon, Crash, Denied, LateAnswer, LateRequest, LostAnswer, LostRequest, MirrorDeleted, NameTaken, OneWay,
-    Partition, Reset, ServerError, Twins, WatchCut, WatchExpired, WatchSlow,
+    Cordon, Crash, Credentials, CutOff, Denied, Freeze, LateAnswer, LateRequest, LostAnswer, LostRequest,
+    MirrorDeleted, MirrorEdited, NameTaken, NoNamespace, OneWay, Partition, Quota, Replicas, Reset, ServerError, Skew,
+    Slow, Twins, WatchCut, WatchExpired, WatchSilent, WatchSlow, Webhook, WorkerQueue, WorkerRemoved,
 };
 
 /// Every kind, its name and its weight among the kinds of its group.
-const TABLE: [(Fault, &str, u64); 17] = [
+const TABLE: [(Fault, &str, u64); 30] = [
     (LostRequest, "lost-request", 10),
     (LostAnswer, "lost-answer", 20),
     (LateRequest, "late-request", 20),
@@ -57,25 +84,42 @@ const TABLE: [(Fault, &str, u64); 17] = [
     (Reset, "reset", 10),
     (ServerError, "server-error", 15),
     (Denied, "denied", 8),
+    (Crash, "crash", 7),
     (WatchCut, "watch-cut", 4),
     (WatchSlow, "watch-slow", 3),
     (WatchExpired, "watch-expired", 2),
-    (Partition, "partition", 3),
-    (OneWay, "one-way", 2),
-    (Crash, "crash", 7),
+    (WatchSilent, "watch-silent", 2),
+    (Partition, "partition", 6),
+    (OneWay, "one-way", 4),
+    (Freeze, "freeze", 3),
+    (Slow, "slow", 3),
+    (Quota, "quota", 3),
+    (Webhook, "webhook", 2),
+    (NoNamespace, "no-namespace", 2),
+    (Credentials, "credentials", 2),
+    (CutOff, "cut-off", 1),
     (Twins, "twins", 1),
+    (Replicas, "replicas", 1),
+    (Skew, "skew", 1),
     (MirrorDeleted, "mirror-deleted", 1),
+    (MirrorEdited, "mirror-edited", 1),
+    (WorkerQueue, "worker-queue", 1),
     (NameTaken, "name-taken", 1),
     (Cordon, "cordon", 1),
+    (WorkerRemoved, "worker-removed", 1),
 ];
 
 /// Kinds that befall a single request.
 pub(crate) const OF_REQUESTS: [Fault; 8] =
     [LostRequest, LostAnswer, LateRequest, LateAnswer, Reset, ServerError, Denied, Crash];
 /// Kinds that befall an open watch.
-pub(crate) const OF_WATCHES: [Fault; 3] = [WatchCut, WatchSlow, WatchExpired];
-/// Kinds that befall the road between dispatchers and a cluster.
-pub(crate) const OF_ROADS: [Fault; 2] = [Partition, OneWay];
+pub(crate) const OF_WATCHES: [Fault; 4] = [WatchCut, WatchSlow, WatchExpired, WatchSilent];
+/// Kinds that befall the management cluster for a while.
+pub(crate) const OF_MANAGER: [Fault; 4] = [Partition, OneWay, Freeze, Slow];
+/// Kinds that befall a worker for a while.
+pub(crate) const OF_WORKERS: [Fault; 8] = [Partition, OneWay, Freeze, Slow, Quota, Webhook, NoNamespace, Credentials];
+/// What people do, to a mirror or to a worker.
+pub(crate) const OF_PEOPLE: [Fault; 6] = [MirrorDeleted, MirrorEdited, WorkerQueue, NameTaken, Cordon, WorkerRemoved];
 
 impl Fault {
     /// Its name on the command line and in reports.

@@ -1,10 +1,12 @@
 //! Where everything that happens comes together: it is logged, the truth is brought up to date, the checkers look at it.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 use crate::checkers::{Checker, Seen, Violation};
 use crate::facts::JobFacts;
@@ -90,6 +92,22 @@ impl Hub {
         let mut state = self.lock();
         state.show(&Seen::Asked(exchange));
         self.tell(&state);
+    }
+
+    /// Something went wrong at a cluster or a dispatcher just now.
+    pub(crate) fn disturb(&self, who: &str) {
+        self.disturb_for(who, Duration::ZERO);
+    }
+
+    /// Something goes wrong at a cluster or a dispatcher for so long.
+    pub(crate) fn disturb_for(&self, who: &str, time: Duration) {
+        self.lock().truth.disturbed(who, Instant::now() + time);
+    }
+
+    /// A cluster or a dispatcher is in trouble until further notice, or no more.
+    pub(crate) fn ill(&self, who: &str, ill: bool) {
+        let far = Duration::from_secs(if ill { 24 * 3600 } else { 0 });
+        self.lock().truth.disturbed_until(who, Instant::now() + far);
     }
 
     /// All faults are over and nothing more is to be expected: what must have come about by now?

@@ -21,6 +21,7 @@
 //! ```
 
 mod actors;
+mod admission;
 pub mod checkers;
 mod cluster;
 mod crew;
@@ -29,13 +30,14 @@ mod facts;
 mod faults;
 mod hub;
 mod log;
+pub mod model;
 mod narrow;
 mod node;
 mod report;
-mod roads;
 mod run;
 mod sabotage;
 mod scenario;
+mod spells;
 mod truth;
 mod weather;
 mod wire;

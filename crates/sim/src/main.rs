@@ -1,12 +1,13 @@
 //! `jobferry-sim`: many seeds, or one again.
 
+use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clap::{Parser, ValueEnum};
-use jobferry_sim::{FaultSet, RunError, Settings, Summary, run};
+use jobferry_sim::{FaultSet, Outcome, RunError, Settings, Summary, model, run};
 
 /// Runs the dispatcher in simulated worlds where everything goes wrong, and checks its promises.
 #[derive(Debug, Parser)]
@@ -14,12 +15,18 @@ struct Arguments {
     /// How many seeds to run.
     #[arg(long, default_value_t = 100)]
     seeds: u64,
+    /// Run seeds until so many Jobs were simulated, instead of a number of seeds.
+    #[arg(long, conflicts_with = "seeds")]
+    jobs: Option<u64>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
     start: u64,
     /// Which faults: `all`, `none`, or names separated by commas.
     #[arg(long, default_value = "all")]
     faults: FaultSet,
+    /// Go through every interleaving of small worlds instead.
+    #[arg(long)]
+    exhaustive: bool,
     /// Run one seed and print its whole event log.
     #[arg(long, value_name = "SEED")]
     replay: Option<u64>,
@@ -41,6 +48,9 @@ enum Output {
 
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
+    if arguments.exhaustive {
+        return exhaustive();
+    }
     match work(&arguments) {
         Ok(summary) if summary.violations.is_empty() => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
@@ -67,6 +77,25 @@ fn work(arguments: &Arguments) -> Result<Summary, RunError> {
     Ok(summary)
 }
 
+/// A search ends after so many states: a few gigabytes.
+const MOST_STATES: usize = 20_000_000;
+
+/// Every small world, one after the other.
+fn exhaustive() -> ExitCode {
+    let mut out = std::io::stdout();
+    let mut code = ExitCode::SUCCESS;
+    for (name, budget) in model::SMALL_WORLDS {
+        let report = model::explore(budget, None, MOST_STATES);
+        let whole = if report.complete { "all" } else { "the first of all" };
+        let _ = writeln!(out, "{name:<48} {:>10} states, depth {:>3}, {whole}", report.states, report.depth);
+        if let Some(counterexample) = report.counterexample {
+            let _ = writeln!(out, "{counterexample}");
+            code = ExitCode::FAILURE;
+        }
+    }
+    code
+}
+
 fn replay(seed: u64, faults: &FaultSet) -> Result<Summary, RunError> {
     let settings = Settings { faults: faults.clone(), keep_lines: usize::MAX, ..Settings::default() };
     let outcome = run(seed, &settings)?;
@@ -76,22 +105,24 @@ fn replay(seed: u64, faults: &FaultSet) -> Result<Summary, RunError> {
     Ok(summary)
 }
 
-/// Threads take seeds one after the other.
+/// Threads take seeds one after the other; what came of them is counted in the order of the seeds, so that the same
+/// arguments give the same summary however the threads get on.
 fn run_all(arguments: &Arguments) -> Result<Summary, RunError> {
     let settings = Settings { faults: arguments.faults.clone(), ..Settings::default() };
+    let goal = arguments.jobs.map_or(Goal::Seeds(arguments.seeds), Goal::Jobs);
     let next = AtomicU64::new(0);
-    let summary = Mutex::new(Summary { first_seed: arguments.start, ..Summary::default() });
-    let progress = Progress::to_terminal(arguments.seeds);
+    let results = Mutex::new(Results::new(arguments.start, goal));
+    let progress = Progress::to_terminal(goal);
     let work = || -> Result<(), RunError> {
         loop {
             let number = next.fetch_add(1, Ordering::Relaxed);
-            if number >= arguments.seeds {
+            if lock(&results).is_enough(number) {
                 return Ok(());
             }
             let outcome = run(arguments.start + number, &settings)?;
-            let mut summary = summary.lock().unwrap_or_else(PoisonError::into_inner);
-            summary.add(outcome);
-            progress.show(&summary);
+            let mut results = lock(&results);
+            results.add(number, outcome);
+            progress.show(&results.summary);
         }
     };
     std::thread::scope(|scope| {
@@ -102,26 +133,74 @@ fn run_all(arguments: &Arguments) -> Result<Summary, RunError> {
         })
     })?;
     progress.end();
-    let mut summary = summary.into_inner().unwrap_or_else(PoisonError::into_inner);
-    summary.violations.sort_by_key(|finding| finding.seed);
-    Ok(summary)
+    Ok(results.into_inner().unwrap_or_else(PoisonError::into_inner).summary)
 }
+
+fn lock(results: &Mutex<Results>) -> MutexGuard<'_, Results> {
+    results.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// How much is to be run.
+#[derive(Debug, Clone, Copy)]
+enum Goal {
+    Seeds(u64),
+    Jobs(u64),
+}
+
+/// What came of the seeds so far.
+struct Results {
+    summary: Summary,
+    goal: Goal,
+    /// Those that wait for an earlier seed, by number.
+    waiting: BTreeMap<u64, Outcome>,
+}
+
+impl Results {
+    fn new(first_seed: u64, goal: Goal) -> Self {
+        Self { summary: Summary { first_seed, ..Summary::default() }, goal, waiting: BTreeMap::new() }
+    }
+
+    fn is_enough(&self, number: u64) -> bool {
+        match self.goal {
+            Goal::Seeds(seeds) => number >= seeds,
+            Goal::Jobs(jobs) => self.summary.jobs >= jobs,
+        }
+    }
+
+    fn add(&mut self, number: u64, outcome: Outcome) {
+        self.waiting.insert(number, outcome);
+        while !self.is_enough(self.summary.seeds)
+            && let Some(outcome) = self.waiting.remove(&self.summary.seeds)
+        {
+            self.summary.add(outcome);
+        }
+    }
+}
+
+/// How long the bar is.
+const BAR: u64 = 20;
 
 /// A line on the terminal that says how far it is; nothing when stderr is no terminal.
 struct Progress {
-    seeds: u64,
+    goal: Goal,
     shown: bool,
 }
 
 impl Progress {
-    fn to_terminal(seeds: u64) -> Self {
-        Self { seeds, shown: std::io::stderr().is_terminal() }
+    fn to_terminal(goal: Goal) -> Self {
+        Self { goal, shown: std::io::stderr().is_terminal() }
     }
 
     fn show(&self, summary: &Summary) {
         if self.shown {
-            let (done, all, jobs, bad) = (summary.seeds, self.seeds, summary.jobs, summary.violations.len());
-            let _ = write!(std::io::stderr(), "\r{done}/{all} seeds, {jobs} jobs, {bad} violations");
+            let (done, of) = match self.goal {
+                Goal::Seeds(seeds) => (summary.seeds, seeds),
+                Goal::Jobs(jobs) => (summary.jobs, jobs),
+            };
+            let filled = usize::try_from(done * BAR / of.max(1)).unwrap_or(0).min(20);
+            let (seeds, jobs, bad) = (summary.seeds, summary.jobs, summary.violations.len());
+            let bar = format!("{:<20}", "#".repeat(filled));
+            let _ = write!(std::io::stderr(), "\r[{bar}] {seeds} seeds, {jobs} jobs, {bad} violations");
         }
     }
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use jobferry_api::labels;
-use jobferry_kubeio::{self as kubeio, Collection, Event, Patch};
+use jobferry_kubeio::{self as kubeio, CallError, Collection, Event, Patch};
 use jobferry_testkit::{EXIT_CODE, FAILING_INDEXES, RUN_SECONDS};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
@@ -73,6 +73,19 @@ fn has_ended(pod: &Pod) -> bool {
     matches!(phase, Some("Succeeded" | "Failed"))
 }
 
+/// Asks again until the server says something: it may stand still for a while.
+async fn until_answered<T, F>(ask: impl Fn() -> F) -> Result<T, CallError>
+where
+    F: Future<Output = Result<T, CallError>>,
+{
+    loop {
+        match ask().await {
+            Err(error) if error.refusal().is_none() => {}
+            answered => return answered,
+        }
+    }
+}
+
 struct Process {
     client: Client,
     cluster: Cluster,
@@ -85,7 +98,8 @@ impl Process {
         let target = json!({"apiVersion": "v1", "kind": "Node", "name": NODE});
         let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": self.identity(), "target": target});
         let path = format!("{}/binding", self.path());
-        let bound = kubeio::create(&self.client, &path, binding.to_string().into_bytes(), ANSWER_WITHIN).await;
+        let binding = binding.to_string().into_bytes();
+        let bound = until_answered(|| kubeio::create(&self.client, &path, binding.clone(), ANSWER_WITHIN)).await;
         if bound.is_err() || end.is_cancelled() {
             // Bound and deleted in the same moment: the server waits for us to confirm.
             return self.remove().await;
@@ -142,15 +156,17 @@ impl Process {
         let container = json!({"name": "main", "image": "work", "imageID": "", "restartCount": 0,
                                "ready": exit_code.is_none(), "state": state});
         let status = json!({"phase": phase, "startTime": now, "conditions": [ready], "containerStatuses": [container]});
-        let patch = json!({"metadata": self.identity(), "status": status}).to_string().into_bytes();
-        // Nothing is lost on this way; a refusal means that the pod is gone.
-        let _ = kubeio::patch(&self.client, &format!("{}/status", self.path()), Patch::Strategic, patch, ANSWER_WITHIN)
-            .await;
+        let body = json!({"metadata": self.identity(), "status": status}).to_string().into_bytes();
+        let path = format!("{}/status", self.path());
+        // A refusal means that the pod is gone.
+        let _ =
+            until_answered(|| kubeio::patch(&self.client, &path, Patch::Strategic, body.clone(), ANSWER_WITHIN)).await;
     }
 
     async fn remove(&self) {
         let options = json!({"gracePeriodSeconds": 0, "preconditions": {"uid": self.uid()}});
-        let _ = kubeio::delete(&self.client, &self.path(), options.to_string().into_bytes(), ANSWER_WITHIN).await;
+        let (path, options) = (self.path(), options.to_string().into_bytes());
+        let _ = until_answered(|| kubeio::delete(&self.client, &path, options.clone(), ANSWER_WITHIN)).await;
     }
 
     fn workload(&self) -> Option<&str> {

@@ -12,15 +12,15 @@ use tokio_util::task::TaskTracker;
 
 use crate::actors;
 use crate::checkers::{self, Rest, Violation};
-use crate::cluster::{Cluster, virtual_clock};
-use crate::crew::{Crew, Roads};
+use crate::cluster::{Cluster, ahead, virtual_clock};
+use crate::crew::Crew;
 use crate::dice::{Dice, fnv};
 use crate::faults::FaultSet;
 use crate::hub::Hub;
 use crate::log::Log;
-use crate::roads;
 use crate::sabotage::Sabotage;
 use crate::scenario::Scenario;
+use crate::spells;
 use crate::truth::{MANAGER, Truth};
 use crate::weather::Weather;
 
@@ -66,7 +66,7 @@ pub struct Outcome {
     pub digest: (u64, u64),
     /// Broken promises, each with the last events that led there.
     pub violations: Vec<(Violation, Vec<String>)>,
-    /// The whole log, as far as it was kept.
+    /// The whole log, if all of it was kept.
     pub log: String,
 }
 
@@ -95,6 +95,7 @@ async fn world(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
     let clock = virtual_clock();
     let stop = CancellationToken::new();
     let build = |name: &str| {
+        let clock = ahead(&clock, scenario.ahead.get(name).copied().unwrap_or_default());
         let cluster = Cluster::start(name, seed ^ fnv(name.as_bytes()), &clock, &hub, &stop);
         cluster.sabotaged(settings.sabotage)
     };
@@ -102,17 +103,22 @@ async fn world(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
     let workers: Vec<Cluster> = scenario.workers.iter().map(|name| build(name)).collect();
     actors::set_up(&manager, &workers).await.map_err(|error| RunError::SetUp(seed, error))?;
 
-    let weather = Arc::new(Weather::new(settings.faults.clone(), &mut Dice::new(seed, "weather"), log.clone()));
-    let roads: Arc<Roads> = Arc::new(
-        std::iter::once(&manager)
-            .chain(&workers)
-            .map(|cluster| (cluster.name.to_string(), Road::new(Passage::OPEN)))
-            .collect(),
-    );
-    let crew = Crew { seed, manager: manager.clone(), workers: workers.clone(), roads, weather, clock };
+    let weather = Weather::new(settings.faults.clone(), &mut Dice::new(seed, "weather"), Arc::clone(&hub));
+    let clusters = || std::iter::once(&manager).chain(&workers).map(|cluster| cluster.name.to_string());
+    let ways = scenario.dispatchers.iter().flat_map(|name| clusters().map(move |cluster| (name.clone(), cluster)));
+    let crew = Crew {
+        seed,
+        roads: Arc::new(ways.map(|way| (way, Road::new(Passage::OPEN))).collect()),
+        manager: manager.clone(),
+        workers: workers.clone(),
+        weather: Arc::new(weather),
+        clock,
+        leased: scenario.leased,
+        ahead: scenario.ahead.clone(),
+    };
     let dispatchers = TaskTracker::new();
-    for number in 1..=scenario.dispatchers {
-        dispatchers.spawn(crew.clone().keep_running(format!("d{number}"), stop.clone()));
+    for name in scenario.dispatchers.clone() {
+        dispatchers.spawn(crew.clone().keep_running(name, stop.clone()));
     }
     tokio::select! { biased;
         () = hub.broken() => {}
@@ -125,7 +131,7 @@ async fn world(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
         simulated: started.elapsed(),
         digest: log.digest(),
         violations: hub.violations().into_iter().map(|found| with_story(&log, found)).collect(),
-        log: log.text(),
+        log: if settings.keep_lines == usize::MAX { log.text() } else { String::new() },
     };
     stop.cancel();
     Ok(outcome)
@@ -155,8 +161,16 @@ async fn storm(scenario: &Scenario, crew: &Crew) {
         let (manager, weather) = (manager.clone(), Arc::clone(weather));
         people.spawn(async move { actors::meddle(manager, worker, incident, &weather).await });
     }
-    for (name, road) in roads.iter() {
-        people.spawn(roads::close_now_and_then(name.clone(), *seed, road.clone(), Arc::clone(weather)));
+    let roads_of = |concerned: &dyn Fn(&(String, String)) -> bool| -> Vec<Road> {
+        roads.iter().filter(|(way, _)| concerned(way)).map(|(_, road)| road.clone()).collect()
+    };
+    for cluster in std::iter::once(manager).chain(workers) {
+        let to_it = roads_of(&|(_, to)| **to == *cluster.name);
+        people.spawn(spells::over_cluster(cluster.clone(), to_it, *seed, Arc::clone(weather)));
+    }
+    for name in &scenario.dispatchers {
+        let own = roads_of(&|(from, _)| from == name);
+        people.spawn(spells::over_dispatcher(name.clone(), own, *seed, Arc::clone(weather)));
     }
     sleep(scenario.storm).await;
     weather.storm(false);

@@ -1,5 +1,6 @@
 //! A seed turned into a world and what people do in it.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jobferry_api::managed_by;
@@ -7,15 +8,20 @@ use jobferry_testkit::{EXIT_CODE, FAILING_INDEXES, RUN_SECONDS};
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
-use crate::faults::{Fault, FaultSet};
+use crate::faults::{Fault, FaultSet, OF_PEOPLE};
+use crate::truth::MANAGER;
 
 /// Everything that a seed decides before the run begins.
 #[derive(Debug, Clone)]
 pub(crate) struct Scenario {
     /// The names of the workers.
     pub(crate) workers: Vec<String>,
-    /// How many dispatchers run at once.
-    pub(crate) dispatchers: u64,
+    /// The names of the dispatchers that run at once.
+    pub(crate) dispatchers: Vec<String>,
+    /// Whether one of them leads by lease. Without it all of them work.
+    pub(crate) leased: bool,
+    /// By how many seconds the clock of each cluster and dispatcher is ahead.
+    pub(crate) ahead: BTreeMap<String, i64>,
     /// For how long there are faults.
     pub(crate) storm: Duration,
     /// The workloads and what happens to each.
@@ -42,6 +48,8 @@ pub(crate) enum Step {
     Create,
     /// Sets `spec.suspend`.
     Suspend(bool),
+    /// Sets `spec.parallelism`.
+    Resize(u64),
     /// Deletes it, with this propagation.
     Delete(&'static str),
 }
@@ -62,6 +70,12 @@ pub(crate) struct Incident {
 pub(crate) enum Deed {
     /// Deletes the Job of that name, whatever it is.
     DeleteMirror(String),
+    /// Takes our label off the Job of that name.
+    TakeLabel(String),
+    /// A queue of the worker's own suspends the Job of that name for a while.
+    Hold(String, Duration),
+    /// Removes the Worker and registers it again after a while.
+    Remove(Duration),
     /// Has a Job of that name for a while.
     TakeName(String, Duration),
     /// Closes the worker for a while.
@@ -73,19 +87,29 @@ impl Scenario {
     pub(crate) fn of(seed: u64, faults: &FaultSet) -> Self {
         let mut dice = Dice::new(seed, "scenario");
         let workers: Vec<String> = (1..=dice.between(1, 4)).map(|number| format!("w{number}")).collect();
-        let dispatchers = if faults.has(Fault::Twins) && dice.per_mille(400) { 2 } else { 1 };
+        let (number, leased) = match dice.below(10) {
+            0..4 if faults.has(Fault::Twins) => (2, false),
+            4..7 if faults.has(Fault::Replicas) => (dice.between(2, 3), true),
+            _ => (1, false),
+        };
+        let dispatchers: Vec<String> = (1..=number).map(|number| format!("d{number}")).collect();
+        let mut ahead = BTreeMap::new();
+        if faults.has(Fault::Skew) && dice.per_mille(300) {
+            let clocks = workers.iter().chain(&dispatchers).cloned().chain([MANAGER.to_owned()]);
+            ahead = clocks.map(|name| (name, dice.pick(&[-600, -60, -2, 0, 2, 60, 600]))).collect();
+        }
         let storm = dice.seconds(60, 600);
         let number = dice.between(3, 12);
         let workloads: Vec<_> = (1..=number).map(|number| story(format!("job-{number}"), storm, &mut dice)).collect();
         let mut incidents = Vec::new();
-        for fault in [Fault::MirrorDeleted, Fault::NameTaken, Fault::Cordon] {
-            if faults.has(fault) && dice.per_mille(350) {
+        for fault in OF_PEOPLE {
+            if faults.has(fault) && dice.per_mille(250) {
                 for _ in 0..dice.between(1, 2) {
                     incidents.push(incident(fault, &workers, &workloads, storm, &mut dice));
                 }
             }
         }
-        Self { workers, dispatchers, storm, workloads, incidents }
+        Self { workers, dispatchers, leased, ahead, storm, workloads, incidents }
     }
 }
 
@@ -101,6 +125,9 @@ fn incident(
     let name = workloads[one_of(dice, workloads.len())].name.clone();
     let deed = match fault {
         Fault::MirrorDeleted => Deed::DeleteMirror(name),
+        Fault::MirrorEdited => Deed::TakeLabel(name),
+        Fault::WorkerQueue => Deed::Hold(name, dice.seconds(1, 200)),
+        Fault::WorkerRemoved => Deed::Remove(dice.seconds(1, 200)),
         Fault::NameTaken => Deed::TakeName(name, dice.seconds(1, 200)),
         _ => Deed::Cordon(dice.seconds(1, 200)),
     };
@@ -116,6 +143,10 @@ fn story(name: String, storm: Duration, dice: &mut Dice) -> WorkloadStory {
     if dice.per_mille(100) {
         steps.push((dice.seconds(0, 40), Step::Suspend(true)));
         steps.push((dice.seconds(1, 60), Step::Suspend(false)));
+    }
+    if dice.per_mille(100) {
+        steps.push((dice.seconds(0, 60), Step::Resize(dice.between(0, 4))));
+        steps.push((dice.seconds(1, 60), Step::Resize(dice.between(1, 4))));
     }
     if dice.per_mille(300) {
         let propagation = dice.pick(&["Background", "Background", "Foreground", "Orphan"]);
@@ -156,6 +187,9 @@ fn job(name: &str, suspended: bool, dice: &mut Dice) -> Value {
             script[EXIT_CODE] = "1".into();
             spec["backoffLimit"] = dice.below(3).into();
         }
+    }
+    if dice.per_mille(150) {
+        spec["ttlSecondsAfterFinished"] = dice.pick(&[0, 5, 60, 600]).into();
     }
     spec["template"] = json!({
         "metadata": {"annotations": script},

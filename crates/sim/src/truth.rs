@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tokio::time::Instant;
+
 use crate::facts::JobFacts;
 
 /// The name of the management cluster in logs.
@@ -29,6 +31,10 @@ pub struct Truth {
     running: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
     /// What is known of each workload beyond its object's life, by UID.
     histories: BTreeMap<String, History>,
+    /// Jobs that a dispatcher created, by UID: its own, whatever became of their marks.
+    made: BTreeSet<String>,
+    /// Until when each cluster and dispatcher was in trouble last.
+    trouble: BTreeMap<String, Instant>,
     /// Counts what happened, to tell before from after.
     step: u64,
 }
@@ -94,6 +100,30 @@ impl Truth {
         clusters.filter(|(_, pods)| !pods.is_empty()).map(|(cluster, _)| cluster.as_str()).collect()
     }
 
+    /// Whether a Job on a worker is a dispatcher's: by its marks, or because a dispatcher created it.
+    pub fn is_ours(&self, job: &JobFacts) -> bool {
+        job.is_mirror() || self.made.contains(&job.uid)
+    }
+
+    /// Whether anything was in trouble at or after this moment: a dispatcher, or one of these clusters.
+    pub fn was_trouble_since(&self, moment: Instant, clusters: [&str; 2]) -> bool {
+        self.trouble.iter().any(|(who, until)| {
+            let concerns = clusters.contains(&who.as_str()) || who.starts_with('d');
+            concerns && *until >= moment
+        })
+    }
+
+    /// Trouble until at least then.
+    pub(crate) fn disturbed(&mut self, who: &str, until: Instant) {
+        let known = self.trouble.entry(who.to_owned()).or_insert(until);
+        *known = (*known).max(until);
+    }
+
+    /// Trouble until then, whatever was known before.
+    pub(crate) fn disturbed_until(&mut self, who: &str, until: Instant) {
+        self.trouble.insert(who.to_owned(), until);
+    }
+
     pub(crate) fn started(&mut self, cluster: &str, workload: &str, pod: &str) {
         self.step += 1;
         let clusters = self.running.entry(workload.to_owned()).or_default();
@@ -140,12 +170,16 @@ impl Truth {
 
     fn note_mirror(&mut self, workload: &str, before: Option<&JobFacts>, after: Option<&JobFacts>, by: Role) {
         let step = self.step;
+        if let Some(after) = after.filter(|_| by == Role::Dispatcher && before.is_none()) {
+            self.made.insert(after.uid.clone());
+        }
         let history = self.histories.entry(workload.to_owned()).or_default();
         history.meddled |= by == Role::Foreigner;
         if let Some(after) = after {
             history.mirrors.entry(after.uid.clone()).or_insert(step);
             history.mirror_changes += u64::from(before.is_none_or(|before| before.status != after.status));
-            if let Some((kind, _)) = &after.ending {
+            // What ends while it is being deleted does not count: nobody need have seen it.
+            if let Some((kind, _)) = after.ending.as_ref().filter(|_| !after.deleting) {
                 history.mirror_ending.get_or_insert_with(|| kind.clone());
                 history.finished_at.get_or_insert(step);
             }

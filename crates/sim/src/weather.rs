@@ -1,6 +1,6 @@
 //! What becomes of a dispatcher's requests, decided by dice.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::dice::Dice;
 use crate::faults::{Fault, FaultSet, OF_REQUESTS, OF_WATCHES};
-use crate::log::Log;
+use crate::hub::Hub;
 
 /// How bad the weather is, for all links of a run.
 pub(crate) struct Weather {
@@ -21,19 +21,22 @@ pub(crate) struct Weather {
     watches_per_mille: u64,
     storming: AtomicBool,
     counts: Mutex<BTreeMap<Fault, u64>>,
-    log: Log,
+    /// Clusters whose every answer takes seconds.
+    slow: Mutex<BTreeSet<String>>,
+    hub: Arc<Hub>,
 }
 
 impl Weather {
     /// The weather of a seed. It begins fair.
-    pub(crate) fn new(faults: FaultSet, dice: &mut Dice, log: Log) -> Self {
+    pub(crate) fn new(faults: FaultSet, dice: &mut Dice, hub: Arc<Hub>) -> Self {
         Self {
             faults,
             requests_per_mille: dice.pick(&[5, 20, 60, 150]),
             watches_per_mille: dice.pick(&[50, 200, 600]),
             storming: AtomicBool::new(false),
             counts: Mutex::default(),
-            log,
+            slow: Mutex::default(),
+            hub,
         }
     }
 
@@ -45,7 +48,7 @@ impl Weather {
     /// Lets faults happen, or not.
     pub(crate) fn storm(&self, storming: bool) {
         self.storming.store(storming, Ordering::Relaxed);
-        self.log.say(format_args!("-- faults {}", if storming { "begin" } else { "are over" }));
+        self.hub.log.say(format_args!("-- faults {}", if storming { "begin" } else { "are over" }));
     }
 
     /// Whether faults happen now.
@@ -55,8 +58,27 @@ impl Weather {
 
     /// Notes that a fault happened.
     pub(crate) fn count(&self, fault: Fault, what: std::fmt::Arguments<'_>) {
-        self.log.say(format_args!("-- fault {fault}: {what}"));
+        self.hub.log.say(format_args!("-- fault {fault}: {what}"));
         *self.counts.lock().unwrap_or_else(PoisonError::into_inner).entry(fault).or_default() += 1;
+    }
+
+    /// Where everything comes together.
+    pub(crate) fn hub(&self) -> &Hub {
+        &self.hub
+    }
+
+    /// Makes every answer of a cluster slow, or not.
+    pub(crate) fn slow_down(&self, cluster: &str, slow: bool) {
+        let mut clusters = self.slow.lock().unwrap_or_else(PoisonError::into_inner);
+        if slow {
+            clusters.insert(cluster.to_owned());
+        } else {
+            clusters.remove(cluster);
+        }
+    }
+
+    fn is_slow(&self, cluster: &str) -> bool {
+        self.slow.lock().unwrap_or_else(PoisonError::into_inner).contains(cluster)
     }
 
     /// How often each kind happened.
@@ -87,7 +109,9 @@ impl Life {
 
 /// The way between one life of a dispatcher and one cluster.
 pub(crate) struct Link {
+    /// The dispatcher and the cluster.
     name: String,
+    cluster: String,
     weather: Arc<Weather>,
     life: Life,
     road: Road,
@@ -95,10 +119,12 @@ pub(crate) struct Link {
 }
 
 impl Link {
-    /// A link; `name` decides its dice.
-    pub(crate) fn new(name: String, seed: u64, weather: &Arc<Weather>, life: &Life, road: Road) -> Self {
+    /// The link of a dispatcher to a cluster; both names decide its dice.
+    pub(crate) fn new(who: &str, cluster: &str, seed: u64, weather: &Arc<Weather>, life: &Life, road: Road) -> Self {
+        let name = format!("{who}>{cluster}");
         let dice = Mutex::new(Dice::new(seed, &name));
-        Self { weather: Arc::clone(weather), life: life.clone(), road, dice, name }
+        let cluster = cluster.to_owned();
+        Self { name, cluster, weather: Arc::clone(weather), life: life.clone(), road, dice }
     }
 
     fn roll<T>(&self, roll: impl FnOnce(&mut Dice) -> T) -> T {
@@ -139,7 +165,10 @@ impl Fates for Link {
             return Fate::Lost;
         }
         // Every way takes time: a dispatcher that asks again and again at once would otherwise stop the clock.
-        let on_the_way = Fate::Late(self.roll(|dice| dice.time(Duration::from_millis(1), Duration::from_millis(4))));
+        let slow = self.weather.is_slow(&self.cluster);
+        let (least, most) = if slow { (1000, 9000) } else { (1, 4) };
+        let time = self.roll(|dice| dice.time(Duration::from_millis(least), Duration::from_millis(most)));
+        let on_the_way = Fate::Late(time);
         if !self.weather.is_storming() {
             return on_the_way;
         }
@@ -151,6 +180,7 @@ impl Fates for Link {
         });
         let Some((fault, fate)) = drawn else { return on_the_way };
         weather.count(fault, format_args!("{name} {} {}: {fate:?}", asked.method, asked.path));
+        weather.hub.disturb(&self.cluster);
         if fault == Fault::Crash {
             self.life.end();
         }
@@ -168,12 +198,15 @@ impl Fates for Link {
             let fate = match fault {
                 Fault::WatchCut => WatchFate::Cut(dice.seconds(0, 60)),
                 Fault::WatchExpired => WatchFate::Expired(dice.seconds(0, 60)),
+                Fault::WatchSilent => WatchFate::Silent(dice.seconds(0, 60)),
                 _ => WatchFate::Slow(dice.seconds(0, 20)),
             };
             Some((fault, fate))
         });
         let Some((fault, fate)) = drawn else { return WatchFate::Undisturbed };
         weather.count(fault, format_args!("{name} {}: {fate:?}", asked.path));
+        // Until it is over: a watch lasts a minute, its next list a while.
+        weather.hub.disturb_for(&self.cluster, Duration::from_secs(120));
         fate
     }
 

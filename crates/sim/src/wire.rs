@@ -1,11 +1,11 @@
 //! The last step before an API server: every request of everybody passes here, so this is where the truth is seen.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
 use futures::future::BoxFuture;
-use http::{Method, Request, Response};
+use http::{Method, Request, Response, StatusCode};
 use http_body_util::{BodyExt, Full};
 use jobferry_apiserver::{ApiServer, ResponseBody};
 use jobferry_testkit::fault::{AnswerBody, Asked, BoxError};
@@ -13,6 +13,7 @@ use kube::client::Body;
 use serde_json::Value;
 use tower::ServiceExt;
 
+use crate::admission::Rule;
 use crate::facts::JobFacts;
 use crate::hub::{Exchange, Hub};
 use crate::narrow;
@@ -29,6 +30,8 @@ pub(crate) struct Wire {
     pub(crate) hub: Arc<Hub>,
     /// A protection that is taken out of a dispatcher's requests.
     pub(crate) sabotage: Option<Sabotage>,
+    /// What the cluster does to a dispatcher's requests at present.
+    pub(crate) rule: Arc<Mutex<Option<Rule>>>,
 }
 
 impl tower::Service<Request<Body>> for Wire {
@@ -57,10 +60,16 @@ impl Wire {
             body = sabotage.request(&self.cluster, &asked, body);
             if let Some((code, lie)) = sabotage.answer(&self.cluster, &asked, &body) {
                 self.hub.log.say(format_args!("-- sabotage: {} {} is answered {code}", asked.method, asked.path));
-                let mut answer = Response::new(whole(lie.to_string().into()));
-                *answer.status_mut() = code;
-                return Ok(answer);
+                return Ok(said(code, &lie));
             }
+        }
+        let rule = *self.rule.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(rule) = rule.filter(|_| self.role == Role::Dispatcher) {
+            if let Some((code, refusal)) = rule.refuse(&asked) {
+                self.log(&asked, job_of(&asked.path, &body).as_ref(), "", code.as_u16());
+                return Ok(said(code, &refusal));
+            }
+            body = rule.change(&asked, body);
         }
         let is_write = asked.method != Method::GET;
         let job = is_write.then(|| job_of(&asked.path, &body)).flatten();
@@ -70,7 +79,7 @@ impl Wire {
         };
         let response = self.ask(Request::from_parts(parts, Full::new(body.clone()))).await;
         let code = response.status().as_u16();
-        self.log(&asked, job.as_ref(), code);
+        self.log(&asked, job.as_ref(), &gist(&asked, &body), code);
         if asked.is_watch {
             return Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()));
         }
@@ -87,12 +96,12 @@ impl Wire {
         Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
     }
 
-    fn log(&self, asked: &Asked, job: Option<&JobPath>, code: u16) {
+    fn log(&self, asked: &Asked, job: Option<&JobPath>, gist: &str, code: u16) {
         let Self { who, cluster, .. } = self;
         let Asked { method, path, is_watch } = asked;
         let verb = if *is_watch { "WATCH" } else { method.as_str() };
         let name = job.filter(|_| *method == Method::POST).map_or("", |job| job.name.as_str());
-        self.hub.log.say(format_args!("{cluster}: {who} {verb} {path} {name} -> {code}"));
+        self.hub.log.say(format_args!("{cluster}: {who} {verb} {path} {name}{gist} -> {code}"));
     }
 
     /// A Job as it is stored now.
@@ -115,8 +124,27 @@ impl Wire {
     }
 }
 
+fn said(code: StatusCode, what: &Value) -> Response<AnswerBody> {
+    let mut answer = Response::new(whole(what.to_string().into()));
+    *answer.status_mut() = code;
+    answer
+}
+
 fn whole(bytes: Bytes) -> AnswerBody {
     Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
+}
+
+/// What a write of a status says: its conditions.
+fn gist(asked: &Asked, body: &[u8]) -> String {
+    if asked.method != Method::PATCH || !asked.path.ends_with("/status") {
+        return String::new();
+    }
+    let body: Value = serde_json::from_slice(body).unwrap_or_default();
+    let conditions = body["status"]["conditions"].as_array().cloned().unwrap_or_default();
+    let word = |condition: &Value, field: &str| condition[field].as_str().unwrap_or_default().to_owned();
+    let said =
+        conditions.iter().map(|condition| ["type", "status", "reason"].map(|field| word(condition, field)).join("="));
+    format!("({})", said.collect::<Vec<_>>().join(", "))
 }
 
 /// Where a Job is to be read.

@@ -90,6 +90,8 @@ pub enum WatchFate {
     Expired(Duration),
     /// Every event comes late.
     Slow(Duration),
+    /// After a while nothing comes any more, not even a bookmark; the connection stays open.
+    Silent(Duration),
 }
 
 /// Decides what becomes of requests.

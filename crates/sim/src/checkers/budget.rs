@@ -34,6 +34,10 @@ impl Checker for Budget {
         if let Some(workload) = exchange.target.as_ref().filter(|_| is_patch) {
             *self.written.entry(workload.uid.clone()).or_default() += 1;
         }
+        // A lease is renewed every few seconds, for as long as it is held.
+        if exchange.path.contains("/leases") {
+            return Vec::new();
+        }
         let key = (exchange.who.clone(), exchange.cluster.clone(), exchange.path.clone());
         let asked = self.asked.entry(key).or_default();
         *asked += 1;

@@ -3,6 +3,7 @@
 use http::Method;
 
 use super::{Checker, Seen, Violation, words};
+use crate::facts::JobFacts;
 use crate::truth::{MANAGER, Role, Truth};
 
 pub(super) struct Calm;
@@ -14,9 +15,10 @@ impl Checker for Calm {
         if !is_delete || exchange.cluster == MANAGER || !exchange.succeeded() {
             return Vec::new();
         }
-        let Some(mirror) = exchange.target.as_ref().filter(|mirror| mirror.ending.is_none() && !mirror.deleting) else {
-            return Vec::new();
-        };
+        // What the worker's admission made unusable is taken back.
+        let altered = |mirror: &JobFacts| !mirror.is_mirror() || mirror.epoch.is_none() || mirror.delegated;
+        let live = |mirror: &&JobFacts| mirror.ending.is_none() && !mirror.deleting && !altered(mirror);
+        let Some(mirror) = exchange.target.as_ref().filter(live) else { return Vec::new() };
         let Some(uid) = &mirror.origin_uid else { return Vec::new() };
         let workload = truth.workloads().find(|workload| workload.uid == *uid);
         let Some(workload) = workload.filter(|workload| !workload.deleting && workload.ending.is_none()) else {

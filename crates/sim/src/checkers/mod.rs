@@ -3,6 +3,7 @@
 mod budget;
 mod calm;
 mod clean;
+mod isolated;
 mod legal;
 mod never_again;
 mod never_lost;
@@ -93,6 +94,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::new(clean::Clean),
         Box::new(legal::Legal),
         Box::new(progress::Progress),
+        Box::new(isolated::Isolated::default()),
         Box::new(budget::Budget::default()),
     ]
 }

@@ -10,18 +10,18 @@ use crate::truth::{MANAGER, Role, Truth};
 pub(super) struct OwnOnly;
 
 impl Checker for OwnOnly {
-    fn see(&mut self, seen: &Seen<'_>, _: &Truth) -> Vec<Violation> {
+    fn see(&mut self, seen: &Seen<'_>, truth: &Truth) -> Vec<Violation> {
         let Seen::Asked(exchange) = seen else { return Vec::new() };
         if exchange.role != Role::Dispatcher {
             return Vec::new();
         }
-        let Some(what) = wrong(exchange) else { return Vec::new() };
+        let Some(what) = wrong(exchange, truth) else { return Vec::new() };
         let what = format!("{} {} {} on {}: {what}", exchange.who, exchange.method, exchange.path, exchange.cluster);
         vec![Violation { promise: "own-only", about: vec![exchange.path.clone()], what }]
     }
 }
 
-fn wrong(exchange: &Exchange) -> Option<&'static str> {
+fn wrong(exchange: &Exchange, truth: &Truth) -> Option<&'static str> {
     let is_job = exchange.path.starts_with("/apis/batch/v1/");
     if exchange.method == Method::DELETE && is_job {
         let options: Value = serde_json::from_slice(&exchange.body).unwrap_or_default();
@@ -36,5 +36,5 @@ fn wrong(exchange: &Exchange) -> Option<&'static str> {
     if exchange.cluster == MANAGER {
         return (!target.is_workload).then_some("a Job that is not delegated to us");
     }
-    (!target.is_mirror()).then_some("a Job without our marks")
+    (!truth.is_ours(target)).then_some("a Job without our marks")
 }

@@ -52,7 +52,8 @@ impl Journey {
         if !arrives(&self.fates.road(), self.sent + LATEST).await {
             return None;
         }
-        let response = server.oneshot(request).await;
+        // A server that stands still for that long gives up on it.
+        let response = timeout_at(self.sent + LATEST, server.oneshot(request)).await.ok()?;
         match self.fate {
             Fate::AnswerLost => return None,
             Fate::AnswerReset => return Some(Err("connection reset before the answer came".into())),

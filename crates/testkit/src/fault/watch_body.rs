@@ -7,7 +7,7 @@ use bytes::Bytes;
 use futures::{Stream, StreamExt, stream};
 use http_body::Frame;
 use http_body_util::{BodyExt, StreamBody};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use super::travel::after;
 use super::{AnswerBody, BoxError, Road, WatchFate};
@@ -43,6 +43,14 @@ impl Disturbed {
             WatchFate::Undisturbed => (None, None),
             WatchFate::Cut(after) | WatchFate::Expired(after) => (Some(after), None),
             WatchFate::Slow(by) => (None, Some(by)),
+            WatchFate::Silent(after) => {
+                let chunk = timeout_at(self.opened + after, self.chunks.next()).await;
+                self.road.until(|passage| passage.back).await;
+                return match chunk {
+                    Ok(chunk) => Some((chunk?, true)),
+                    Err(_) => std::future::pending().await,
+                };
+            }
         };
         let chunk = tokio::select! { biased;
             () = after(ends_after, self.opened) => None,

@@ -1,0 +1,82 @@
+//! Planted bugs: protections of the protocol that are taken out one at a time, to see that their loss is found.
+
+use super::time::Age;
+use super::world::{Known, Mind, Sight};
+
+/// A protection that is missing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Flaw {
+    /// Writes to the workload carry no resourceVersion.
+    NoVersion,
+    /// Deletes carry no UID.
+    NoUid,
+    /// Deletes carry no resourceVersion: what has changed since it was seen is deleted all the same.
+    DeleteByOldView,
+    /// A refused create counts as proof that the worker has nothing of the workload.
+    RefusalIsProof,
+    /// Every fresh read of a mirror counts as proof of its absence, whatever it found.
+    ReadIsProof,
+    /// A proof of absence counts even if the record has changed since.
+    OldProof,
+    /// A move does not wait for the quarantine.
+    NoQuarantine,
+    /// A finished mirror is deleted as soon as its workload is gone.
+    NoGuard,
+    /// A create may be sent however long ago its placement was acknowledged.
+    NoWindow,
+    /// What is not in the dispatcher's view does not exist: orphans are deleted without proof.
+    NoProofOfGone,
+}
+
+impl Flaw {
+    /// All of them.
+    pub const ALL: [Self; 10] = [
+        Self::NoVersion,
+        Self::NoUid,
+        Self::DeleteByOldView,
+        Self::RefusalIsProof,
+        Self::ReadIsProof,
+        Self::OldProof,
+        Self::NoQuarantine,
+        Self::NoGuard,
+        Self::NoWindow,
+        Self::NoProofOfGone,
+    ];
+
+    /// What the plan is told in place of what is known.
+    pub(super) fn distort(self, mind: &mut Mind) {
+        for known in &mut mind.known {
+            match self {
+                Self::NoQuarantine => {
+                    known.placement = known.placement.map(|(epoch, since, _)| (epoch, since, Age::LONG));
+                }
+                Self::NoGuard => (known.in_doubt, known.placement) = (None, None),
+                Self::NoWindow => known.acknowledged = always_acknowledged(known),
+                Self::NoProofOfGone => known.gone = true,
+                Self::RefusalIsProof => known.absent = refused_placement(known).or(known.absent),
+                Self::OldProof => known.absent = known.absent.map(|(epoch, _)| (epoch, named_mirror(known))),
+                _ => {}
+            }
+        }
+        match self {
+            Self::NoGuard => mind.leads = Age::LONG,
+            Self::NoProofOfGone => mind.listed = true,
+            _ => {}
+        }
+    }
+}
+
+fn refused_placement(known: &Known) -> Option<(u8, Option<u8>)> {
+    let record = known.job?.record?;
+    known.refused[usize::from(record.worker)].map(|_| (record.epoch, record.mirror))
+}
+
+fn named_mirror(known: &Known) -> Option<u8> {
+    known.job?.record?.mirror
+}
+
+fn always_acknowledged(known: &Known) -> Option<(u8, Age)> {
+    let record = known.job?.record?;
+    let seen = known.mirrors.iter().any(|sight| matches!(sight, Some(Sight::Present(_))));
+    (!seen).then_some((record.epoch, Age::NOW))
+}

@@ -1,0 +1,75 @@
+//! Exhaustive small worlds: every interleaving of one Job, a second one under its name, two workers, and two dispatchers
+//! that both believe to lead.
+//!
+//! ```text
+//!   World ──► every step: send, carry out, hear, break off, watch, tick, crash, cut, refuse, start, end, delete ... ──► Worlds
+//!               │
+//!               └─ what a dispatcher sends is what the shipped `plan` asks for, given what that dispatcher knows
+//! ```
+//!
+//! The model's own rules are small: how an API server carries out a request on one object ([`server`]), how a dispatcher
+//! takes over what it sees and hears ([`mind`]), how time passes ([`time`]). The decisions are the shipped ones
+//! ([`book`]). The search is breadth-first, so the first broken promise comes with the shortest way there.
+//!
+//! ```
+//! use jobferry_sim::model::{Budget, explore};
+//!
+//! let report = explore(Budget::of_faults(0), None, 100_000);
+//! assert!(report.complete && report.counterexample.is_none());
+//! ```
+
+mod book;
+mod flaw;
+mod mind;
+mod search;
+mod server;
+mod steps;
+mod time;
+mod world;
+
+pub use flaw::Flaw;
+pub use search::{Counterexample, Report, explore};
+pub use world::Budget;
+
+/// The small worlds: in each of them one thing goes wrong, at any moment.
+pub const SMALL_WORLDS: [(&str, Budget); 7] = [
+    ("nothing goes wrong", Budget::of_faults(0)),
+    ("a worker refuses once", Budget { refusals: 1, ..Budget::of_one_kind() }),
+    ("a dispatcher crashes", Budget { crashes: 1, ..Budget::of_one_kind() }),
+    ("a connection breaks", Budget { cuts: 1, ..Budget::of_one_kind() }),
+    ("a request is late, or lost, or its answer is", Budget { requests: 1, ..Budget::of_one_kind() }),
+    ("a stranger deletes the mirror or takes its name", Budget { strangers: 1, ..Budget::of_one_kind() }),
+    ("the user deletes, suspends or resumes", Budget { users: 1, ..Budget::of_one_kind() }),
+];
+
+/// A promise that is broken.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Broken {
+    promise: &'static str,
+    what: &'static str,
+}
+
+impl Broken {
+    const fn new(promise: &'static str, what: &'static str) -> Self {
+        Self { promise, what }
+    }
+}
+
+impl Budget {
+    /// So many things go wrong, of whatever kind; the user does nothing but submit.
+    pub const fn of_faults(faults: u8) -> Self {
+        let (requests, refusals, crashes, cuts, strangers) = (faults, faults, faults, faults, faults);
+        Self { faults, requests, refusals, crashes, cuts, strangers, under_way: 3, users: 0 }
+    }
+
+    /// One thing may go wrong; of which kind is to be said. Two requests are under way at once, to keep the world small.
+    const fn of_one_kind() -> Self {
+        Self { faults: 1, under_way: 2, ..Self::of_faults(0) }
+    }
+
+    /// The same, and the user does so many things.
+    #[must_use]
+    pub const fn with_users(self, users: u8) -> Self {
+        Self { users, ..self }
+    }
+}

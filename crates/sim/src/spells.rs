@@ -1,0 +1,82 @@
+//! Spells of bad weather: a cluster, or a dispatcher, is in trouble for a while.
+
+use std::sync::Arc;
+
+use jobferry_testkit::fault::{Passage, Road};
+use tokio::time::sleep;
+
+use crate::admission::Rule;
+use crate::cluster::Cluster;
+use crate::dice::Dice;
+use crate::faults::{Fault, OF_MANAGER, OF_WORKERS};
+use crate::truth::MANAGER;
+use crate::weather::Weather;
+
+const CLOSED: Passage = Passage { there: false, back: false };
+
+/// Again and again, as long as there are faults, something befalls a cluster. `roads` are those of all dispatchers to it.
+pub(crate) async fn over_cluster(cluster: Cluster, roads: Vec<Road>, seed: u64, weather: Arc<Weather>) {
+    let name = cluster.name.to_string();
+    let mut dice = Dice::new(seed, &format!("spells over {name}"));
+    let kinds: &[Fault] = if name == MANAGER { &OF_MANAGER } else { &OF_WORKERS };
+    loop {
+        sleep(dice.seconds(5, 400)).await;
+        if !weather.is_storming() {
+            return;
+        }
+        let Some(fault) = weather.faults().draw(kinds, &mut dice) else { return };
+        let time = dice.seconds(1, 150);
+        weather.count(fault, format_args!("{name} for {time:?}"));
+        cluster.hub().ill(&name, true);
+        begin(fault, &cluster, &roads, &weather, &mut dice);
+        sleep(time).await;
+        set_all(&roads, Passage::OPEN);
+        cluster.thaw();
+        cluster.set_rule(None);
+        weather.slow_down(&name, false);
+        cluster.hub().ill(&name, false);
+        cluster.hub().log.say(format_args!("-- {fault}: {name} is well again"));
+    }
+}
+
+fn begin(fault: Fault, cluster: &Cluster, roads: &[Road], weather: &Weather, dice: &mut Dice) {
+    match fault {
+        Fault::OneWay => {
+            let there = dice.per_mille(500);
+            set_all(roads, Passage { there, back: !there });
+        }
+        Fault::Freeze => cluster.freeze(),
+        Fault::Slow => weather.slow_down(&cluster.name, true),
+        Fault::Quota => cluster.set_rule(Some(Rule::Quota)),
+        Fault::Webhook => cluster.set_rule(Some(dice.pick(&Rule::WEBHOOKS))),
+        Fault::NoNamespace => cluster.set_rule(Some(dice.pick(&[Rule::NoNamespace, Rule::Terminating]))),
+        Fault::Credentials => cluster.set_rule(Some(dice.pick(&[Rule::Denied(401), Rule::Denied(403)]))),
+        _ => set_all(roads, CLOSED),
+    }
+}
+
+fn set_all(roads: &[Road], passage: Passage) {
+    for road in roads {
+        road.set(passage);
+    }
+}
+
+/// Again and again, as long as there are faults, one dispatcher reaches nobody for longer than its lease. `roads` are its
+/// own to all clusters.
+pub(crate) async fn over_dispatcher(name: String, roads: Vec<Road>, seed: u64, weather: Arc<Weather>) {
+    let mut dice = Dice::new(seed, &format!("spells over {name}"));
+    loop {
+        sleep(dice.seconds(20, 500)).await;
+        if !weather.is_storming() || !weather.faults().has(Fault::CutOff) {
+            return;
+        }
+        let time = dice.seconds(16, 120);
+        weather.count(Fault::CutOff, format_args!("{name} for {time:?}"));
+        weather.hub().ill(&name, true);
+        set_all(&roads, CLOSED);
+        sleep(time).await;
+        set_all(&roads, Passage::OPEN);
+        weather.hub().ill(&name, false);
+        weather.hub().log.say(format_args!("-- {name} is back"));
+    }
+}
