@@ -17,15 +17,15 @@ use bytes::Bytes;
 use job_api::Rules;
 use jobferry_core::{
     action::Action,
-    knowledge::{Absence, Knowledge, Memory, Sighting, Surroundings},
+    knowledge::{Knowledge, Memory, Sighting, Surroundings},
     phase::{Phase, phase},
-    placement::{Choice, Link, Verdict, WorkerView, choose},
+    placement::{Choice, Verdict, WorkerView, choose},
     plan::plan,
     policy::{Policies, Policy},
     record::{Placement, Record},
     selector::SelectorError,
     time::Now,
-    workload::{Mirror, Workload},
+    workload::Workload,
 };
 
 use deleted::Deleted;

@@ -168,8 +168,8 @@ fn refusal(why: &str, ago: Duration) -> BTreeMap<String, Refusal> {
 }
 
 /// Nothing was there when the placement of that epoch had no mirror.
-fn absent(epoch: u32) -> Option<Absence> {
-    Some(Absence::proved_for(&Placement::new(String::new(), String::new(), epoch, NOW.wall)))
+fn absent(epoch: u32) -> Absence {
+    Absence::proved_for(&Placement::new(String::new(), String::new(), epoch, NOW.wall))
 }
 
 fn prove_absent() -> Action {
@@ -247,7 +247,7 @@ fn the_mirror_is_created_only_soon_after_its_placement_was_acknowledged() {
 fn after_a_restart_nothing_is_created_before_absence_is_proved_and_the_placement_recorded_again() {
     let placed = || world().placed(&placement());
     assert_eq!(placed().plan(), [prove_absent()]);
-    let proved = Memory { absent: absent(1), ..Memory::default() };
+    let proved = Memory { absent: Some(absent(1)), ..Memory::default() };
     assert_eq!(placed().remembering(proved).plan(), [Action::RecordPlacement(placement())]);
 }
 
@@ -260,7 +260,7 @@ fn a_refusal_sends_the_workload_elsewhere_but_only_after_proof_of_absence() {
         world().placed(&placement()).remembering(memory).plan()
     };
     assert_eq!(refused(None), [prove_absent()], "a refused create does not prove that nothing runs");
-    assert_eq!(refused(absent(1)), [Action::RecordPlacement(placement().leaving(0, NOW.wall))]);
+    assert_eq!(refused(Some(absent(1))), [Action::RecordPlacement(placement().leaving(0, NOW.wall))]);
 }
 
 #[test]
@@ -290,15 +290,19 @@ fn a_move_waits_for_the_quarantine_and_for_absence_before_it_goes_on() {
         world().placed(&intent).remembering(memory)
     };
     let second = Duration::from_secs(1);
-    let waiting = moving(second, absent(2)).plan();
+    let waiting = moving(second, Some(absent(2))).plan();
     assert_eq!(waiting, [Action::WakeAt(NOW.monotonic.checked_sub(second).unwrap() + QUARANTINE)]);
     let unproved = moving(QUARANTINE, None);
     assert_eq!(unproved.plan(), [Action::ProveAbsent { worker: "eu-1".into(), epoch: 2 }]);
-    let plan = moving(QUARANTINE, absent(2)).plan();
+    let plan = moving(QUARANTINE, Some(absent(2))).plan();
     let [Action::RecordPlacement(next)] = plan.as_slice() else { panic!("{plan:?}") };
     assert_eq!((next.worker.as_str(), next.epoch, next.moving, next.carried.failed), ("eu-2", 2, false, 2));
-    assert_eq!(moving(QUARANTINE, absent(2)).link("eu-1", AWAY).plan(), [], "an unreachable worker proves nothing");
-    let nobody = moving(QUARANTINE, absent(2)).link("eu-2", AWAY).plan();
+    assert_eq!(
+        moving(QUARANTINE, Some(absent(2))).link("eu-1", AWAY).plan(),
+        [],
+        "an unreachable worker proves nothing"
+    );
+    let nobody = moving(QUARANTINE, Some(absent(2))).link("eu-2", AWAY).plan();
     let [Action::RecordPlacement(again)] = nobody.as_slice() else { panic!("{nobody:?}") };
     assert_eq!((again.worker.as_str(), again.epoch), ("eu-1", 2), "the first one is asked again");
     let left_over = moving(QUARANTINE, None).mirror_on("eu-1", running()).plan();
@@ -337,7 +341,7 @@ fn an_unreachable_worker_is_waited_for() {
 fn a_mirror_that_vanished_is_proved_absent_and_then_fails_the_workload() {
     let vanished = || world().placed(&placement()).vanished_on("eu-1", running());
     assert_eq!(vanished().plan(), [prove_absent()]);
-    let plan = vanished().remembering(Memory { absent: absent(1), ..Memory::default() }).plan();
+    let plan = vanished().remembering(Memory { absent: Some(absent(1)), ..Memory::default() }).plan();
     let [Action::WriteStatus { status, .. }] = plan.as_slice() else { panic!("{plan:?}") };
     let failed = conditions::find(status.conditions.as_deref().unwrap(), "Failed").unwrap();
     assert_eq!(failed.reason.as_deref(), Some("MirrorDeleted"));
@@ -346,7 +350,7 @@ fn a_mirror_that_vanished_is_proved_absent_and_then_fails_the_workload() {
 #[test]
 fn a_proof_of_absence_from_before_the_mirror_was_recorded_says_nothing() {
     let recorded = placement().with_mirror("m1");
-    let proved_before = Memory { absent: absent(1), ..Memory::default() };
+    let proved_before = Memory { absent: Some(absent(1)), ..Memory::default() };
     assert_eq!(world().placed(&recorded).remembering(proved_before).plan(), [prove_absent()]);
     let proved_since = Memory { absent: Some(Absence::proved_for(&recorded)), ..Memory::default() };
     let plan = world().placed(&recorded).remembering(proved_since).plan();
@@ -534,7 +538,7 @@ fn orphans_that_nobody_here_ever_saw_are_deleted_in_batches() {
 
 #[test]
 fn pods_without_a_mirror_prove_that_there_was_one() {
-    let memory = Memory { absent: absent(1), evidence: Some(1), ..Memory::default() };
+    let memory = Memory { absent: Some(absent(1)), evidence: Some(1), ..Memory::default() };
     let plan = world().placed(&placement()).remembering(memory).plan();
     let [Action::WriteStatus { status, .. }] = plan.as_slice() else { panic!("{plan:?}") };
     assert!(conditions::is_true(status.conditions.as_deref().unwrap(), "Failed"));

@@ -2,6 +2,7 @@
 
 use super::*;
 use jobferry_core::placement::CREATE_SLOTS;
+use jobferry_core::{knowledge::Absence, placement::Link, workload::Mirror};
 use jobferry_core::{
     refusal::{Ground, Refusal},
     time::{Now, ORPHAN_BATCH},
