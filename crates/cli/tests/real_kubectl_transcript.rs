@@ -73,6 +73,7 @@ fn a_working_day_with_kubectl() {
     run_a_job(&terminal);
     change_it(&terminal);
     delete_jobs(&terminal);
+    break_a_rule(&terminal);
 }
 
 fn look_around(terminal: &Terminal) {
@@ -134,6 +135,16 @@ fn delete_jobs(terminal: &Terminal) {
     assert_eq!(pods("vanishing"), "", "the Job waited for its pods");
     terminal.types("delete pods -l job-name=orphaning --now", "deleted");
     assert!(fail(terminal.command("get job vanishing")).contains("not found"));
+}
+
+/// The name of a Worker becomes a label value: a CEL rule of its definition says so.
+fn break_a_rule(terminal: &Terminal) {
+    let name = "w".repeat(64);
+    let worker = format!(
+        "apiVersion: jobferry.dev/v1alpha1\nkind: Worker\nmetadata: {{name: {name}}}\nspec: {{kubeconfigSecret: x}}\n"
+    );
+    terminal.write("worker.yaml", &worker);
+    assert!(fail(terminal.command("create -f worker.yaml")).contains("at most 63 characters"));
 }
 
 /// `diff` ends with 1 when there is a difference.

@@ -64,7 +64,10 @@ impl Case<'_> {
     /// The worker refused: go elsewhere if somebody else takes it, else wait and ask again. `None`: ask again now.
     fn take_refusal(&self, at: &Placement, refusal: &Refusal) -> Option<Vec<Action>> {
         let chosen = self.choose().ok().and_then(|decision| decision.chosen);
-        let elsewhere = chosen.is_some_and(|chosen| chosen.worker != at.worker);
+        let times = |worker: &str| self.known.memory.refusals.get(worker).map_or(0, |refusal| refusal.times);
+        // A workload that everybody refuses must not wander: whoever refused it as often is no better place to wait.
+        let elsewhere =
+            chosen.is_some_and(|chosen| chosen.worker != at.worker && times(&chosen.worker) < refusal.times);
         if elsewhere {
             // A refused create never proves that an earlier one did not get through.
             return Some(if self.is_absent(at) {

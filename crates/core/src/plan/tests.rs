@@ -264,6 +264,22 @@ fn a_refusal_sends_the_workload_elsewhere_but_only_after_proof_of_absence() {
 }
 
 #[test]
+fn a_workload_that_everybody_refuses_stays_where_it_is_and_says_so() {
+    let refused_by_both = |times| {
+        let mut refusals = refusal("quota", Duration::from_secs(1));
+        let before = Refusal { at: Duration::ZERO, ..refusals["eu-1"].clone() };
+        refusals.insert("eu-2".into(), before);
+        refusals.get_mut("eu-1").unwrap().times = times;
+        let memory = Memory { absent: Some(absent(1)), refusals, ..Memory::default() };
+        world().placed(&placement()).remembering(memory).plan()
+    };
+    let plan = refused_by_both(1);
+    assert!(matches!(&plan[..], [Action::Tell(told), Action::WakeAt(_)] if told.message.contains("quota")), "{plan:?}");
+    let plan = refused_by_both(2);
+    assert!(matches!(plan[..], [Action::RecordPlacement(_)]), "the other one is asked again after all: {plan:?}");
+}
+
+#[test]
 fn a_refusal_with_nowhere_else_to_go_is_told_and_asked_again_later() {
     let asked = |ago| {
         let acknowledged = Some((1, NOW.monotonic));
