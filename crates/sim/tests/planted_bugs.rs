@@ -5,7 +5,7 @@ use jobferry_sim::{Sabotage, Settings, run};
 /// The promises by which it may be found, and within how many seeds.
 const fn expected(sabotage: Sabotage) -> (&'static [&'static str], u64) {
     match sabotage {
-        Sabotage::NoVersion => (&["never-twice", "never-again"], 40),
+        Sabotage::NoVersion => (&["never-twice", "never-again", "legal"], 40),
         Sabotage::NoUidOnDelete | Sabotage::NoMarks => (&["own-only"], 5),
         Sabotage::FalseGone => (&["budget", "calm"], 20),
         Sabotage::RawStatus => (&["legal"], 5),
