@@ -115,8 +115,9 @@ impl Knowledge {
 
     /// Notes when a placement was first seen, and when its worker was first missed. To be called before planning.
     pub fn notice(&mut self, workers: &BTreeMap<String, WorkerView>, now: Now) {
-        if self.workload.is_none() && self.memory.placement_seen.is_none() {
-            // The placement of an orphan may be as young as our first sight of it.
+        let noted = self.memory.placement_seen.as_ref().is_some_and(|(epoch, ..)| *epoch == 0);
+        if self.workload.is_none() && !noted {
+            // It may have been placed anew, by another dispatcher, right before it was gone.
             self.memory.placement_seen = Some((0, Time(now.wall), now.monotonic));
         }
         let Some(Workload { record: Record::Placed(at), .. }) = &self.workload else { return };

@@ -16,7 +16,9 @@ impl Case<'_> {
     /// The mirror is there: keep the user's workload live.
     pub(super) fn follow(&self, at: &Placement, mirror: &Mirror) -> Vec<Action> {
         if !mirror.belongs_to(at) {
-            return Vec::new();
+            // Its mark was taken off before anybody here saw it. On the worker of the record it can be no other.
+            let adopted = mirror.epoch.is_none() && at.mirror.is_none();
+            return adopted.then(|| Action::RecordPlacement(at.with_mirror(&mirror.uid))).into_iter().collect();
         }
         let mut actions = self.copy_status(at, mirror);
         actions.extend(self.forward_edit(at, mirror));

@@ -12,7 +12,7 @@ use crate::{
     placement::{Link, WorkerView},
     project::fail,
     record::Placement,
-    time::LOSS_NOTICED,
+    time::{LOSS_NOTICED, WAITING_INTERVAL},
 };
 
 /// From this many workers on, the loss of more than half of them is taken for a fault on our side.
@@ -51,8 +51,13 @@ impl Case<'_> {
 
     /// Tells people that the worker of this placement is not registered any more.
     pub(super) fn tell_missing_worker(&self, at: &Placement) -> Vec<Action> {
+        let Some(missing) = self.known.memory.worker_missing else { return Vec::new() };
         if self.around.workers.contains_key(&at.worker) {
             return Vec::new();
+        }
+        // A short absence is no news: the Worker may be about to be registered again.
+        if self.around.now.since(missing) < WAITING_INTERVAL {
+            return vec![Action::WakeAt(missing + WAITING_INTERVAL)];
         }
         let message = format!("on worker {}, which is not registered any more; it is waited for", at.worker);
         self.tell(true, conditions::REASON_WORKER_MISSING, message)

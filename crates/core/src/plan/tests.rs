@@ -440,7 +440,8 @@ fn a_mirror_whose_mark_was_damaged_is_known_by_its_uid_and_never_deleted_for_it(
     let plan = world().placed(&placement().with_mirror("m1")).mirror_on("eu-1", damaged()).plan();
     assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "{plan:?}");
     let second = Placement::new("eu-1".into(), "id-1".into(), 2, NOW.wall);
-    assert_eq!(world().placed(&second).mirror_on("eu-1", damaged()).plan(), []);
+    let adopted = Action::RecordPlacement(second.with_mirror("m1"));
+    assert_eq!(world().placed(&second).mirror_on("eu-1", damaged()).plan(), [adopted]);
 }
 
 #[test]

@@ -223,7 +223,7 @@ impl Known {
     fn tidy(&mut self) {
         if !self.is_known() {
             *self = Self::default();
-        } else if self.job.is_none() && self.placement.is_none() {
+        } else if self.job.is_none() && self.placement.is_none_or(|(epoch, ..)| epoch != 0) {
             self.placement = Some((0, 0, Age::NOW));
         }
     }

@@ -122,9 +122,13 @@ fn a_worker_that_was_removed_or_replaced_counts_as_lost_from_when_it_was_missed(
     let replaced = || world().placed(&placement()).link("eu-1", Link::Live { identity: "id-9".into() }).policy(fails());
     assert_eq!(replaced().remembering(missed(MINUTE)).plan(), [Action::WakeAt(NOW.monotonic + 14 * MINUTE)]);
     assert_eq!(failed(&replaced().remembering(missed(15 * MINUTE)).plan()), "WorkerLost");
-    let mut removed = world().placed(&placement());
-    removed.workers.remove("eu-1");
-    assert_eq!(told(&removed.plan()).0, "WorkerMissing");
+    let removed = |ago| {
+        let mut removed = world().placed(&placement()).remembering(missed(ago));
+        removed.workers.remove("eu-1");
+        removed.plan()
+    };
+    assert_eq!(removed(Duration::ZERO), [Action::WakeAt(NOW.monotonic + MINUTE)], "a short absence is no news");
+    assert_eq!(told(&removed(MINUTE)).0, "WorkerMissing");
 }
 
 #[test]
