@@ -116,9 +116,9 @@ impl Workload {
 }
 
 impl Mirror {
-    /// Whether it is the mirror of this placement: by its mark, or, where somebody damaged the mark, by its UID.
+    /// Whether it is the mirror of this placement: by its mark, or, whatever somebody made of the mark, by its UID.
     pub fn belongs_to(&self, at: &Placement) -> bool {
-        self.epoch.map_or(at.mirror.as_ref() == Some(&self.uid), |epoch| epoch == at.epoch)
+        self.epoch == Some(at.epoch) || at.mirror.as_ref() == Some(&self.uid)
     }
 
     /// Complete or Failed, for good.

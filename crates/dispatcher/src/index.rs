@@ -135,6 +135,7 @@ impl Index {
         for workload in workloads.into_iter().filter(Workload::is_ours) {
             touched.push(workload.uid.clone());
             let uid = workload.uid.clone();
+            state.deleted.forget(&uid);
             // A list is the truth even if its version went back: the manager was restored.
             state.change(&uid, |known| known.workload = Some(workload));
         }
@@ -231,7 +232,10 @@ impl Index {
     }
 
     pub(crate) fn keep_fresh(&self, uid: &str, job: Bytes) {
-        self.lock().fresh.insert(uid.to_owned(), job);
+        let mut state = self.lock();
+        if state.workloads.contains_key(uid) {
+            state.fresh.insert(uid.to_owned(), job);
+        }
     }
 
     pub(crate) fn take_fresh(&self, uid: &str) -> Option<Bytes> {

@@ -164,14 +164,13 @@ async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
 async fn worker_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, name: &str, client: &Client, uid: &Uid) {
     let Planned { actions, workload, woken } = shared.index.plan(uid, shared.term, shared.clock.now());
     shared.lanes.plan_all(woken);
-    let (mut acted, mut failed) = (false, false);
+    let (nothing_to_do, mut failed) = (actions.is_empty(), false);
     for action in actions {
         if !shared.leadership.holds() {
             failed = true;
             break;
         }
         if matches!(owner(&action), Owner::Worker(worker) if worker == name) {
-            acted = true;
             failed |= execute::on_worker(shared, client, uid, workload.as_ref(), action).await.is_err();
         }
     }
@@ -180,8 +179,8 @@ async fn worker_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, name: &str, clien
         return;
     }
     queue.forget(uid);
-    // What was learned may be the manager's turn now.
-    if acted {
+    // What was learned, or what the plan has become meanwhile, may be the manager's turn now.
+    if !nothing_to_do {
         shared.lanes.plan_all([uid.clone()]);
     }
 }

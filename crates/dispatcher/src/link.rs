@@ -183,11 +183,13 @@ fn set_link(shared: &Arc<Shared>, name: &str, link: Link) {
 /// The worker does not answer. A loss that is known goes on; a new one begins now, or when an earlier leader recorded it.
 /// Returns since when it is lost.
 fn lose(shared: &Arc<Shared>, name: &str, recorded: Option<Timestamp>) -> Timestamp {
-    if let Some(Link::Away { since, .. }) = shared.index.worker(name).map(|worker| worker.link) {
-        return since;
-    }
     let now = shared.clock.now();
-    let since = recorded.unwrap_or(now.wall);
+    let since = match shared.index.worker(name).map(|worker| worker.link) {
+        Some(Link::Away { since, .. }) => return since,
+        // Whatever was recorded before is over.
+        Some(Link::Live { .. }) => now.wall,
+        _ => recorded.unwrap_or(now.wall),
+    };
     set_link(shared, name, Link::Away { since, noticed: now.monotonic });
     since
 }

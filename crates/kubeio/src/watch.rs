@@ -106,6 +106,8 @@ pub struct Watcher<T> {
     client: Client,
     collection: Collection<T>,
     state: State<T>,
+    /// The last streamed list failed: the next one comes in pages.
+    in_pages: bool,
     /// Events that came before the end of a streamed list, to be handed out after it.
     after_list: VecDeque<Event<T>>,
     backoff: Backoff,
@@ -128,7 +130,7 @@ impl<T: DeserializeOwned> Watcher<T> {
     pub fn new(client: Client, collection: Collection<T>) -> Self {
         let backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(15), collection.seed);
         let (state, after_list) = (State::Unlisted, VecDeque::new());
-        Self { client, collection, state, after_list, backoff, not_before: None, interrupted: false }
+        Self { client, collection, state, in_pages: false, after_list, backoff, not_before: None, interrupted: false }
     }
 
     /// The next event. Cancel-safe: nothing is lost when the future is dropped.
@@ -147,8 +149,9 @@ impl<T: DeserializeOwned> Watcher<T> {
                 return event;
             }
             match &mut self.state {
-                State::Unlisted if self.collection.streamed => {
+                State::Unlisted if self.collection.streamed && !self.in_pages => {
                     self.after_list.clear();
+                    self.in_pages = true;
                     match open(&self.client, &self.collection, None).await {
                         Ok(stream) => self.state = State::Gathering(stream, Vec::new()),
                         Err(error) if does_not_stream(&error) => self.collection.streamed = false,
@@ -163,7 +166,7 @@ impl<T: DeserializeOwned> Watcher<T> {
                 State::Unlisted => match list(&self.client, &self.collection).await {
                     Ok((items, version)) => {
                         self.state = State::Listed(version);
-                        self.interrupted = false;
+                        (self.interrupted, self.in_pages) = (false, false);
                         return Event::Reset(items);
                     }
                     Err(error) if is_expired(&error) => self.pause(),
@@ -176,7 +179,7 @@ impl<T: DeserializeOwned> Watcher<T> {
                             return Event::Resumed;
                         }
                     }
-                    Err(error) if is_expired(&error) => self.state = State::Unlisted,
+                    Err(error) if is_expired(&error) => self.restart_list(),
                     Err(error) => return self.interrupt(error),
                 },
                 State::Streaming(stream) => match stream.next_line().await {
@@ -191,7 +194,7 @@ impl<T: DeserializeOwned> Watcher<T> {
                             Line::Unreadable(version) => {
                                 stream.version = version.unwrap_or_else(|| stream.version.clone());
                             }
-                            Line::Expired => self.state = State::Unlisted,
+                            Line::Expired => self.restart_list(),
                             Line::Failed(error) => {
                                 self.state = State::Listed(std::mem::take(&mut stream.version));
                                 return self.interrupt(error);
@@ -236,7 +239,7 @@ impl<T: DeserializeOwned> Watcher<T> {
                 };
                 stream.version = version;
                 self.state = State::Streaming(stream);
-                self.interrupted = false;
+                (self.interrupted, self.in_pages) = (false, false);
                 self.backoff.reset();
                 return Some(Event::Reset(gathered));
             }

@@ -173,14 +173,15 @@ async fn a_streamed_list_is_one_reset_and_what_happened_meanwhile_comes_after_it
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_streamed_list_that_is_cut_starts_over() {
+async fn a_streamed_list_that_fails_comes_in_pages_and_the_next_one_as_a_stream_again() {
     let script = Script::new([
         Lines(vec![event("ADDED", &thing("a", 3))], 1),
-        Lines(vec![event("ADDED", &thing("a", 3)), end_of_list(9)], 60),
-        Hang(vec![event("ADDED", &thing("b", 10))]),
+        list(9, &[thing("a", 3)]),
+        Json(410, gone()),
+        Hang(vec![event("ADDED", &thing("b", 10)), end_of_list(11)]),
     ]);
-    assert_eq!(told(&mut script.watcher_that_streams(true), 2).await, ["reset [a@3]", "applied b@10 red"]);
-    assert_eq!(script.asked(), ["stream", "stream", "watch 9"]);
+    assert_eq!(told(&mut script.watcher_that_streams(true), 2).await, ["reset [a@3]", "reset [b@10]"]);
+    assert_eq!(script.asked(), ["stream", "list", "watch 9", "stream"]);
 }
 
 #[tokio::test(start_paused = true)]

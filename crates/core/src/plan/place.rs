@@ -31,17 +31,21 @@ impl Case<'_> {
             Ok(Decision { chosen: Some(chosen), .. }) => return vec![Action::RecordPlacement(placement(chosen))],
             // A free slot is a matter of milliseconds: no news for anybody.
             Ok(decision) if decision.verdicts.values().any(|verdict| *verdict == Verdict::NoFreeSlot) => {
-                return Vec::new();
+                return self.ask_again().into_iter().collect();
             }
             Ok(decision) => (api::conditions::REASON_NO_WORKER_FITS, decision.why_not()),
             Err(error @ Unplaceable::Narrowing(_)) => (api::conditions::REASON_INVALID_NARROWING, error.to_string()),
             Err(error @ Unplaceable::Policy(_)) => (api::conditions::REASON_NO_POLICY, error.to_string()),
         };
         let mut actions = self.tell(false, reason, message);
-        // Nothing else wakes a workload when a worker that refused it may be asked again.
-        let refusals = self.known.memory.refusals.values().map(Refusal::over_at);
-        actions.extend(refusals.filter(|at| *at > self.around.now.monotonic).min().map(Action::WakeAt));
+        actions.extend(self.ask_again());
         actions
+    }
+
+    /// Nothing else wakes a workload when a worker that refused it may be asked again.
+    fn ask_again(&self) -> Option<Action> {
+        let refusals = self.known.memory.refusals.values().map(Refusal::over_at);
+        refusals.filter(|at| *at > self.around.now.monotonic).min().map(Action::WakeAt)
     }
 
     pub(super) fn choose(&self) -> Result<Decision, Unplaceable> {

@@ -23,7 +23,8 @@ pub(super) async fn forward(
     let Record::Placed(at) = &workload.record else { return Ok(()) };
     let path = paths::job(&workload.namespace, &workload.name);
     let failed = |error| log("read what to forward", uid, &error);
-    let job: Value = decode(&read_raw(&shared.manager, &path).await.map_err(failed)?)?;
+    let read = read_raw(&shared.manager, &path).await.map_err(failed)?;
+    let job: Value = decode(&read)?;
     let stored = read_raw(client, &path).await.map_err(failed)?;
     let current: Value = decode(&stored)?;
     // Either may have been replaced by another object of the same name since the plan was made.
@@ -31,7 +32,12 @@ pub(super) async fn forward(
     if !is(&job, uid) || !is(&current, &mirror.uid) {
         return Err(Unfinished);
     }
-    let Some(edit) = forward::edit(&job, &current, at.carried) else { return learn(shared, worker, &stored) };
+    let Some(edit) = forward::edit(&job, &current, at.carried) else {
+        // The view was old. If it was not, the next look must not follow at once.
+        shared.lanes.plan_all(shared.index.apply_workload(decode(&read)?));
+        learn(shared, worker, &stored)?;
+        return Err(Unfinished);
+    };
     let outcome = kubeio::patch(client, &path, Patch::Merge, edit.to_string().into_bytes(), WRITE_DEADLINE).await;
     match outcome.inspect_err(|error| shared.metrics().worker_write_failed(worker, error)) {
         Ok(answer) => {

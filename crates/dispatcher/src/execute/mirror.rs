@@ -49,7 +49,14 @@ pub(super) async fn create(
     if acknowledged.is_none_or(|acknowledged| now.since(acknowledged) >= CREATE_WINDOW) {
         return Err(Unfinished);
     }
+    // In doubt from here on, for this task may be dropped together with its connection; an answer lifts the doubt.
+    let mut doubt = None;
+    shared.index.remember(uid, |memory| doubt = memory.in_doubt.replace(now.monotonic));
     let outcome = kubeio::create(client, &path, mirror.to_string().into_bytes(), WRITE_DEADLINE).await;
+    let answered = outcome.as_ref().err().is_none_or(|error| error.is_already_exists() || ground_of(error).is_some());
+    if answered {
+        shared.index.remember(uid, |memory| memory.in_doubt = doubt);
+    }
     match outcome.inspect_err(|error| shared.metrics().worker_write_failed(&placement.worker, error)) {
         Ok(answer) => accept(shared, client, workload, placement, &mirror, &answer).await,
         // Ours of an earlier attempt, or somebody else's: a fresh read tells.
@@ -59,7 +66,6 @@ pub(super) async fn create(
                 refuse(shared, uid, placement, ground, why);
                 return Ok(());
             }
-            shared.index.remember(uid, |memory| memory.in_doubt = Some(now.monotonic));
             Err(log("create the mirror", uid, &error))
         }
     }

@@ -26,6 +26,11 @@ impl Deleted {
         }
     }
 
+    /// A list shows it again: the manager was restored.
+    pub(super) fn forget(&mut self, uid: &str) {
+        self.uids.remove(uid);
+    }
+
     pub(super) fn contains(&self, uid: &str) -> bool {
         self.uids.contains(uid)
     }
