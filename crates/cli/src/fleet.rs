@@ -14,9 +14,10 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use base64::{Engine, prelude::BASE64_STANDARD};
-use jobferry_api::{KUBECONFIG_KEY, SYSTEM_NAMESPACE, managed_by};
+use jobferry_api::{DISPATCHER_LEASE, KUBECONFIG_KEY, SYSTEM_NAMESPACE, managed_by};
 use jobferry_cluster::JobOptions;
 use jobferry_dispatcher::{KubeconfigSecrets, Options};
+use jobferry_kubeio as kubeio;
 use kube::Client;
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -61,6 +62,7 @@ impl Fleet {
         }
         let fleet = Self { manager, workers, tasks, stop };
         fleet.register(&plan.workers).await?;
+        fleet.take_lease_over().await?;
         fleet.dispatch();
         for worker in &plan.workers {
             worker::wait_until_connected(fleet.manager(), &worker.name, CONNECTED_WITHIN_SECONDS).await?;
@@ -127,6 +129,15 @@ impl Fleet {
             install::apply(self.manager(), "/apis/jobferry.dev/v1alpha1/workers", &worker).await?;
         }
         Ok(())
+    }
+
+    /// Whoever held the lease is dead: this process holds the fleet's directory. No need to wait for its end.
+    async fn take_lease_over(&self) -> anyhow::Result<()> {
+        let path = format!("/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases/{DISPATCHER_LEASE}");
+        match kubeio::delete(self.manager(), &path, Vec::new(), install::DEADLINE).await {
+            Err(error) if !error.is_not_found() => Err(error).context("cannot take over the dispatcher's lease"),
+            _ => Ok(()),
+        }
     }
 
     fn dispatch(&self) {

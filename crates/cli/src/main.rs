@@ -82,6 +82,7 @@ fn main() -> ExitCode {
     if jobferry_node::enter_if_asked() {
         return ExitCode::SUCCESS;
     }
+    leave_quietly_when_nobody_reads();
     let cli = Cli::parse();
     let outcome = match cli.command {
         Command::Demo => in_runtime(demo::run()),
@@ -110,6 +111,18 @@ fn main() -> ExitCode {
         eprintln!("error: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// `jobferry ... | head` ends when head does. Printing to a closed pipe panics; that is no fault worth a message.
+fn leave_quietly_when_nobody_reads() {
+    let report = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        let text = info.payload().downcast_ref::<String>();
+        if text.is_some_and(|text| text.contains("Broken pipe")) {
+            std::process::exit(0);
+        }
+        report(info);
+    }));
 }
 
 fn in_runtime(command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {

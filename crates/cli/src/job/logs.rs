@@ -9,6 +9,7 @@ use bytes::BytesMut;
 use futures::{Stream, StreamExt};
 use http::Request;
 use http_body_util::BodyExt;
+use jobferry_api::labels;
 use jobferry_kubeio::{self as kubeio, Collection, Event};
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::{Client, client::Body};
@@ -46,7 +47,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
             None if is_dispatched(&job) => bail!("job {name} has no logs yet, it waits: {}; -f waits along", view.why),
             None => manager,
         };
-        print_all(&cluster, &namespace, name).await?;
+        print_all(&cluster, &namespace, &job).await?;
         return Ok(ExitCode::SUCCESS);
     }
     follow(&args, manager, &namespace, job).await
@@ -58,14 +59,17 @@ async fn on_worker(target: &Target, worker: &str) -> anyhow::Result<Client> {
     })
 }
 
-fn pods_of(namespace: &str, job: &str) -> Collection<Pod> {
+/// The pods of exactly this Job: an earlier one of its name may have left some.
+fn pods_of(namespace: &str, job: &Job) -> Collection<Pod> {
+    let uid = job.metadata.uid.as_deref().unwrap_or_default();
+    let label = if is_dispatched(job) { labels::ORIGIN_UID } else { "batch.kubernetes.io/controller-uid" };
     let path = format!("/api/v1/namespaces/{namespace}/pods");
     let pods = Collection::new(path, |pod: &Pod| pod.metadata.resource_version.as_deref().unwrap_or_default());
-    pods.labels(format!("batch.kubernetes.io/job-name={job}"))
+    pods.labels(format!("{label}={uid}"))
 }
 
 /// What is there, pod by pod in the order of their creation.
-async fn print_all(cluster: &Client, namespace: &str, job: &str) -> anyhow::Result<()> {
+async fn print_all(cluster: &Client, namespace: &str, job: &Job) -> anyhow::Result<()> {
     let mut events = pin!(kubeio::watch(cluster.clone(), pods_of(namespace, job)));
     let mut pods = match events.next().await {
         Some(Event::Reset(pods)) => pods,
@@ -102,7 +106,7 @@ async fn follow(args: &Args, manager: Client, namespace: &str, job: Job) -> anyh
         told = view.why;
         seen = next_state(&mut jobs, &name).await?;
     };
-    let mut pods = pin!(kubeio::watch(cluster.clone(), pods_of(namespace, &name)));
+    let mut pods = pin!(kubeio::watch(cluster.clone(), pods_of(namespace, &seen)));
     let (mut followed, mut logs) = (BTreeSet::new(), JoinSet::new());
     let end = loop {
         let phase = View::of(&seen).phase;
@@ -130,7 +134,7 @@ async fn follow(args: &Args, manager: Client, namespace: &str, job: Job) -> anyh
     // Whatever is not there by then will not come.
     let _ = tokio::time::timeout(LAST_LINES, all_copied).await;
     if followed.is_empty() {
-        print_all(&cluster, namespace, &name).await?;
+        print_all(&cluster, namespace, &seen).await?;
     }
     Ok(exit_code(end))
 }
