@@ -15,6 +15,8 @@ use crate::truth::Role;
 use crate::weather::Weather;
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+/// How often somebody tries to edit an object.
+const TRIES: u32 = 20;
 const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 /// How many seconds somebody waits for a name to be free: as long as the longest Job and its quarantine.
 const PATIENCE: u32 = 1200;
@@ -52,8 +54,15 @@ async fn create_when_free(client: &Client, path: &str, object: &Value) {
     }
 }
 
+/// Whoever edits tries until there is an answer: a server may be frozen for a while. A refusal is an answer too.
 async fn edit(client: &Client, path: &str, change: Value) {
-    let _ = kubeio::patch(client, path, Patch::Merge, change.to_string().into_bytes(), ANSWER_WITHIN).await;
+    let change = change.to_string().into_bytes();
+    for _ in 0..TRIES {
+        match kubeio::patch(client, path, Patch::Merge, change.clone(), ANSWER_WITHIN).await {
+            Err(error) if error.refusal().is_none() => sleep(ANSWER_WITHIN).await,
+            _ => return,
+        }
+    }
 }
 
 async fn create(client: &Client, path: &str, object: &Value) -> Result<(), CallError> {

@@ -181,11 +181,17 @@ async fn storm(scenario: &Scenario, crew: &Crew) {
 /// Waits until nothing more is to be expected, or the patience is over.
 async fn rest(hub: &Hub, is_reached: impl Fn(&Truth) -> bool) {
     let deadline = Instant::now() + REST_WITHIN;
-    while Instant::now() < deadline && !hub.truth(&is_reached) {
-        sleep(LOOK_EVERY).await;
+    while Instant::now() < deadline {
+        if !hub.truth(&is_reached) {
+            sleep(LOOK_EVERY).await;
+            continue;
+        }
+        // What comes late must come now. If it changes anything (a TTL is over), that must come to rest as well.
+        sleep(REST_LASTS).await;
+        if hub.truth(&is_reached) {
+            return;
+        }
     }
-    // What comes late must come now.
-    sleep(REST_LASTS).await;
 }
 
 fn with_story(log: &Log, violation: Violation) -> (Violation, Vec<String>) {
