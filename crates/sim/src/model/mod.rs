@@ -7,9 +7,9 @@
 //!               └─ what a dispatcher sends is what the shipped `plan` asks for, given what that dispatcher knows
 //! ```
 //!
-//! The model's own rules are small: how an API server carries out a request on one object ([`server`]), how a dispatcher
-//! takes over what it sees and hears ([`mind`]), how time passes ([`time`]). The decisions are the shipped ones
-//! ([`book`]). The search is breadth-first, so the first broken promise comes with the shortest way there.
+//! The model's own rules are small: how an API server carries out a request on one object (`server`), how a dispatcher
+//! takes over what it sees and hears (`mind`), how time passes (`time`). The decisions are the shipped ones
+//! (`book`). The search is breadth-first, so the first broken promise comes with the shortest way there.
 //!
 //! ```
 //! use jobferry_sim::model::{Budget, explore};
