@@ -6,11 +6,10 @@ mod support;
 use std::{
     io::{Read as _, Write as _},
     net::{TcpListener, TcpStream},
-    time::{Duration, Instant},
 };
 
 use jobferry_testkit::{RealFleet, User};
-use support::{Background, jobferry, kubectl, succeed};
+use support::{Background, eventually, jobferry, kubectl, succeed};
 
 const JOBS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/observation.yaml");
 
@@ -27,16 +26,6 @@ fn get(address: &str, path: &str) -> String {
         stream.read_to_string(&mut answer).unwrap();
     }
     answer
-}
-
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    #[allow(clippy::disallowed_methods, reason = "real clusters take real time")]
-    let now = Instant::now;
-    let started = now();
-    while !holds() {
-        assert!(now().duration_since(started) < Duration::from_secs(60), "{what} did not come about");
-        std::thread::sleep(Duration::from_millis(200));
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

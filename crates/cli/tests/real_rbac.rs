@@ -6,11 +6,10 @@ mod support;
 use std::{
     collections::BTreeSet,
     path::{Path, PathBuf},
-    time::{Duration, Instant},
 };
 
 use jobferry_testkit::{AuditRecord, RealCluster, RealFleet, User};
-use support::{Background, fail, jobferry, kubectl, succeed};
+use support::{Background, eventually, fail, jobferry, kubectl, succeed};
 
 const JOBS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/rbac.yaml");
 
@@ -57,16 +56,6 @@ fn granted(role: &str) -> BTreeSet<String> {
         }
     }
     granted
-}
-
-fn eventually(what: &str, holds: impl Fn() -> bool) {
-    #[allow(clippy::disallowed_methods, reason = "real clusters take real time")]
-    let now = Instant::now;
-    let started = now();
-    while !holds() {
-        assert!(now().duration_since(started) < Duration::from_secs(60), "{what} did not come about");
-        std::thread::sleep(Duration::from_millis(200));
-    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

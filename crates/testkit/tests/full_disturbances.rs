@@ -23,7 +23,7 @@ async fn fleet() -> &'static Fleet {
 macro_rules! real {
     ($scenario:ident) => {
         #[test]
-        #[ignore = "needs real Kubernetes: cargo xtask test"]
+        #[ignore = "needs real Kubernetes: cargo xtask test --full"]
         fn $scenario() {
             RUNTIME.block_on(async {
                 let (fleet, _turn) = (fleet().await, TURN.lock().await);

@@ -5,6 +5,7 @@ use std::{
     io::{BufRead as _, BufReader, Read as _},
     path::Path,
     process::{Child, ChildStdout, Command, Output, Stdio},
+    time::{Duration, Instant},
 };
 
 /// The binary under test.
@@ -38,6 +39,17 @@ pub(crate) fn fail(mut command: Command) -> String {
 
 fn text(output: &Output) -> String {
     format!("{}\n{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// Waits until this holds, a minute at most.
+pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
+    #[allow(clippy::disallowed_methods, reason = "real clusters take real time")]
+    let now = Instant::now;
+    let started = now();
+    while !holds() {
+        assert!(now().duration_since(started) < Duration::from_secs(60), "{what} did not come about");
+        std::thread::sleep(Duration::from_millis(200));
+    }
 }
 
 /// A process in the background that ends with the test.
