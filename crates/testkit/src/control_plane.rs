@@ -66,13 +66,23 @@ pub(crate) struct Layout {
     etcd_peer_port: Port,
     api_port: Port,
     controller_port: Port,
+    audit: Audit,
+}
+
+/// Whether an API server writes its audit log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Audit {
+    /// A test counts requests.
+    On,
+    /// A benchmark measures a server that is not slowed down.
+    Off,
 }
 
 impl Layout {
-    pub(crate) fn new(directory: PathBuf) -> io::Result<Self> {
+    pub(crate) fn new(directory: PathBuf, audit: Audit) -> io::Result<Self> {
         let (etcd_port, etcd_peer_port) = (Port::reserve()?, Port::reserve()?);
         let (api_port, controller_port) = (Port::reserve()?, Port::reserve()?);
-        Ok(Self { directory, etcd_port, etcd_peer_port, api_port, controller_port })
+        Ok(Self { directory, etcd_port, etcd_peer_port, api_port, controller_port, audit })
     }
 
     pub(crate) fn directory(&self) -> &Path {
@@ -161,7 +171,7 @@ impl Layout {
     }
 
     fn api_server(&self) -> Vec<String> {
-        vec![
+        let mut flags = vec![
             format!("--etcd-servers={}", self.etcd_url()),
             "--bind-address=127.0.0.1".into(),
             "--advertise-address=127.0.0.1".into(),
@@ -179,13 +189,18 @@ impl Layout {
             "--authorization-mode=RBAC".into(),
             "--allow-privileged=true".into(),
             "--profiling=false".into(),
-            format!("--audit-policy-file={}", self.file("audit-policy.yaml")),
-            format!("--audit-log-path={}", self.audit_log().display()),
-            // Written before the answer goes out: a test that has its answer also finds it in the log.
-            "--audit-log-mode=blocking".into(),
-            // In megabytes. Never rotate: readers remember offsets.
-            "--audit-log-maxsize=1000000".into(),
-        ]
+        ];
+        if self.audit == Audit::On {
+            flags.extend([
+                format!("--audit-policy-file={}", self.file("audit-policy.yaml")),
+                format!("--audit-log-path={}", self.audit_log().display()),
+                // Written before the answer goes out: a test that has its answer also finds it in the log.
+                "--audit-log-mode=blocking".into(),
+                // In megabytes. Never rotate: readers remember offsets.
+                "--audit-log-maxsize=1000000".into(),
+            ]);
+        }
+        flags
     }
 
     fn controller_manager(&self) -> Vec<String> {

@@ -15,7 +15,7 @@ use serde_json::json;
 use tokio::time::{Instant, sleep};
 
 use crate::cluster_error::{ClusterError, doing};
-use crate::control_plane::Layout;
+use crate::control_plane::{Audit, Layout};
 use crate::credentials::Credentials;
 use crate::{AuditLog, Component, ProcessGroup, Testbed, User};
 
@@ -60,21 +60,36 @@ pub struct RealCluster {
 impl RealCluster {
     /// Starts a cluster that keeps its files and logs in `directory`. An earlier cluster's files there are removed.
     pub async fn start(testbed: &Testbed, name: &str, directory: &Path) -> Result<Self, ClusterError> {
-        Self::start_in(testbed, name, directory, false).await
+        Self::start_in(testbed, name, directory, false, Audit::On).await
     }
 
     /// Starts a cluster whose files vanish with it.
     pub async fn start_scratch(testbed: &Testbed, name: &str) -> Result<Self, ClusterError> {
-        let scratch = tempfile::Builder::new().prefix(&format!("jobferry-{name}-")).tempdir();
-        let directory = doing("making a scratch directory", scratch)?.keep();
-        Self::start_in(testbed, name, &directory, true).await
+        Self::start_vanishing(testbed, name, Audit::On).await
     }
 
-    async fn start_in(testbed: &Testbed, name: &str, directory: &Path, scratch: bool) -> Result<Self, ClusterError> {
+    /// The same without an audit log, which takes time from every request: for what is measured beside another system.
+    pub async fn start_unaudited(testbed: &Testbed, name: &str) -> Result<Self, ClusterError> {
+        Self::start_vanishing(testbed, name, Audit::Off).await
+    }
+
+    async fn start_vanishing(testbed: &Testbed, name: &str, audit: Audit) -> Result<Self, ClusterError> {
+        let scratch = tempfile::Builder::new().prefix(&format!("jobferry-{name}-")).tempdir();
+        let directory = doing("making a scratch directory", scratch)?.keep();
+        Self::start_in(testbed, name, &directory, true, audit).await
+    }
+
+    async fn start_in(
+        testbed: &Testbed,
+        name: &str,
+        directory: &Path,
+        scratch: bool,
+        audit: Audit,
+    ) -> Result<Self, ClusterError> {
         let marker = claim(directory)?;
         let directory = doing("finding the way to the directory", directory.canonicalize())?;
         let group = doing("starting the guard process", ProcessGroup::new(scratch.then_some(directory.as_path())))?;
-        let layout = doing("reserving ports", Layout::new(directory))?;
+        let layout = doing("reserving ports", Layout::new(directory, audit))?;
         let credentials = Credentials::generate()?;
         let in_directory = layout.directory().display();
         doing(format!("writing files in {in_directory}"), layout.write_files(name, &credentials))?;
@@ -150,6 +165,11 @@ impl RealCluster {
             .await
             .map_err(|source| ClusterError::Call { cluster: self.name.clone(), source })?;
         self.wait_for(&client, &default_service_account(name)).await
+    }
+
+    /// The process of a component, if it is running.
+    pub fn process(&self, component: Component) -> Option<u32> {
+        self.running().get(&component).map(Child::id)
     }
 
     /// Starts a component that is not running and waits until it serves.
