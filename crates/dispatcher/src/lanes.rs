@@ -8,7 +8,7 @@ use std::{
 };
 
 use jobferry_core::action::Action;
-use jobferry_kubeio::Queue;
+use jobferry_kubeio::{Queue, Source, Urgency};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
 
@@ -67,15 +67,23 @@ fn owner(action: &Action) -> Owner<'_> {
 impl Lanes {
     /// These workloads want to be planned.
     pub(crate) fn plan_all(&self, uids: impl IntoIterator<Item = Uid>) {
-        for uid in uids {
-            self.manager.add(uid);
-        }
+        self.plan(Source::default(), Urgency::Normal, uids);
     }
 
-    /// These workloads ended or are gone: that is news which may not wait behind others' progress.
+    /// These workloads are gone: that is news which may not wait behind others' progress.
     pub(crate) fn plan_first(&self, uids: impl IntoIterator<Item = Uid>) {
+        self.plan(Source::default(), Urgency::Urgent, uids);
+    }
+
+    /// This worker has news of these workloads. Workers take turns: what one brings after a long absence, or over and over
+    /// again, does not hold up the others'.
+    pub(crate) fn plan_of(&self, worker: &str, urgency: Urgency, uids: impl IntoIterator<Item = Uid>) {
+        self.plan(Source::named(worker), urgency, uids);
+    }
+
+    fn plan(&self, source: Source, urgency: Urgency, uids: impl IntoIterator<Item = Uid>) {
         for uid in uids {
-            self.manager.add_urgent(uid);
+            self.manager.add_from(source, urgency, uid);
         }
     }
 

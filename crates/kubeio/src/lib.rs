@@ -5,7 +5,7 @@
 //! ```
 //!
 //! - [`watch`] lists and watches one [`Collection`], resumes where it was cut, and lists again only when it must.
-//! - [`Queue`] hands out each key once at a time, in order, with a back-off per key.
+//! - [`Queue`] hands out each key once at a time, in order, fair over sources, with a back-off per key.
 //! - [`Candidate`] holds a lease, so that of several processes one works.
 //! - [`events::Recorder`] tells people what happened, without ever holding anybody up.
 //! - [`metrics::serve`] answers scrapers and kubelets.
@@ -25,5 +25,5 @@ mod watch;
 pub use backoff::Backoff;
 pub use call::{CallError, Patch, Refusal, call, create, delete, get, patch};
 pub use leadership::{Candidate, Leadership, Lease};
-pub use queue::Queue;
+pub use queue::{Queue, Source, Urgency};
 pub use watch::{Collection, Event, Watcher, watch};

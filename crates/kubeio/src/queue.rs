@@ -1,8 +1,8 @@
-//! The work queue: a key is handed out once at a time, however often it was added.
+//! The work queue: a key is handed out once at a time, however often it was added, and no source of keys holds up another.
 
 use std::{
     collections::{BTreeMap, HashMap, HashSet, VecDeque},
-    hash::Hash,
+    hash::{DefaultHasher, Hash, Hasher},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -10,6 +10,28 @@ use std::{
 use tokio::{sync::Notify, time::Instant};
 
 use crate::Backoff;
+
+/// Where a key comes from. Sources take turns, so that ten thousand keys of one do not hold up the single key of another.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Source(u64);
+
+impl Source {
+    /// The source of this name.
+    pub fn named(name: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        name.hash(&mut hasher);
+        Self(hasher.finish())
+    }
+}
+
+/// How soon a key should be handed out.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Urgency {
+    /// When its turn comes.
+    Normal,
+    /// Before all that are only [`Urgency::Normal`].
+    Urgent,
+}
 
 /// A queue of keys. Clones share the same queue.
 ///
@@ -31,17 +53,52 @@ struct Shared<K> {
 #[derive(Debug)]
 struct State<K> {
     /// Keys that may not wait behind `ready`.
-    urgent: VecDeque<K>,
-    ready: VecDeque<K>,
+    urgent: Turns<K>,
+    ready: Turns<K>,
     /// Keys to hand out: those in `urgent` or `ready` (what is not here was handed out already), or worked on and added
-    /// again.
-    waiting: HashSet<K>,
+    /// again; with where and how they were added.
+    waiting: HashMap<K, (Source, Urgency)>,
     working: HashSet<K>,
     /// Delayed keys by due time; the number keeps two keys of one instant apart and in order.
     delayed: BTreeMap<(Instant, u64), K>,
     due: HashMap<K, (Instant, u64)>,
     failures: HashMap<K, Backoff>,
     sequence: u64,
+}
+
+/// Keys that wait, by source. Sources take turns; the keys of one keep their order.
+#[derive(Debug)]
+struct Turns<K> {
+    order: VecDeque<Source>,
+    keys: HashMap<Source, VecDeque<K>>,
+}
+
+impl<K> Default for Turns<K> {
+    fn default() -> Self {
+        Self { order: VecDeque::new(), keys: HashMap::new() }
+    }
+}
+
+impl<K> Turns<K> {
+    fn push(&mut self, source: Source, key: K) {
+        let keys = self.keys.entry(source).or_default();
+        if keys.is_empty() {
+            self.order.push_back(source);
+        }
+        keys.push_back(key);
+    }
+
+    fn pop(&mut self) -> Option<K> {
+        let source = self.order.pop_front()?;
+        let keys = self.keys.get_mut(&source)?;
+        let key = keys.pop_front();
+        if keys.is_empty() {
+            self.keys.remove(&source);
+        } else {
+            self.order.push_back(source);
+        }
+        key
+    }
 }
 
 impl<K> Clone for Queue<K> {
@@ -54,9 +111,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// An empty queue whose retries wait from `first_retry` up to `last_retry`.
     pub fn new(first_retry: Duration, last_retry: Duration) -> Self {
         let state = State {
-            urgent: VecDeque::new(),
-            ready: VecDeque::new(),
-            waiting: HashSet::new(),
+            urgent: Turns::default(),
+            ready: Turns::default(),
+            waiting: HashMap::new(),
             working: HashSet::new(),
             delayed: BTreeMap::new(),
             due: HashMap::new(),
@@ -68,18 +125,12 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// Hands the key out as soon as a worker is free.
     pub fn add(&self, key: K) {
-        self.lock().make_ready(key);
-        self.shared.changed.notify_one();
+        self.add_from(Source::default(), Urgency::Normal, key);
     }
 
-    /// Hands the key out before all that were only added.
-    pub fn add_urgent(&self, key: K) {
-        let mut state = self.lock();
-        state.make_ready(key.clone());
-        if !state.working.contains(&key) {
-            state.urgent.push_back(key);
-        }
-        drop(state);
+    /// Hands the key out when it is the turn of its source, urgent ones first.
+    pub fn add_from(&self, source: Source, urgency: Urgency, key: K) {
+        self.lock().make_ready(key, source, urgency);
         self.shared.changed.notify_one();
     }
 
@@ -88,7 +139,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn remind(&self, key: K) {
         let mut state = self.lock();
         if !state.due.contains_key(&key) {
-            state.make_ready(key);
+            state.make_ready(key, Source::default(), Urgency::Normal);
             drop(state);
             self.shared.changed.notify_one();
         }
@@ -150,8 +201,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         state.working.remove(key);
-        if state.waiting.contains(key) {
-            state.ready.push_back(key.clone());
+        if let Some((source, urgency)) = state.waiting.get(key).copied() {
+            state.line(urgency).push(source, key.clone());
             drop(state);
             self.shared.changed.notify_one();
         }
@@ -175,9 +226,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
 impl<K: Clone + Eq + Hash> State<K> {
     fn take(&mut self) -> Option<K> {
-        while let Some(key) = self.urgent.pop_front().or_else(|| self.ready.pop_front()) {
-            // Worked on: `done` puts it back. Not waiting: it was handed out by the other list.
-            if !self.working.contains(&key) && self.waiting.remove(&key) {
+        while let Some(key) = self.urgent.pop().or_else(|| self.ready.pop()) {
+            // Worked on: `done` puts it back. Not waiting: it was handed out by the other line.
+            if !self.working.contains(&key) && self.waiting.remove(&key).is_some() {
                 self.working.insert(key.clone());
                 return Some(key);
             }
@@ -185,17 +236,32 @@ impl<K: Clone + Eq + Hash> State<K> {
         None
     }
 
-    fn make_ready(&mut self, key: K) {
+    const fn line(&mut self, urgency: Urgency) -> &mut Turns<K> {
+        match urgency {
+            Urgency::Normal => &mut self.ready,
+            Urgency::Urgent => &mut self.urgent,
+        }
+    }
+
+    fn make_ready(&mut self, key: K, source: Source, urgency: Urgency) {
         if let Some(slot) = self.due.remove(&key) {
             self.delayed.remove(&slot);
         }
-        if self.waiting.insert(key.clone()) && !self.working.contains(&key) {
-            self.ready.push_back(key);
+        let in_line = match self.waiting.get(&key) {
+            None => false,
+            Some((_, before)) => *before == urgency || urgency == Urgency::Normal,
+        };
+        if in_line {
+            return;
+        }
+        self.waiting.insert(key.clone(), (source, urgency));
+        if !self.working.contains(&key) {
+            self.line(urgency).push(source, key);
         }
     }
 
     fn make_due(&mut self, key: K, at: Instant) {
-        if self.waiting.contains(&key) || self.due.get(&key).is_some_and(|(due, _)| *due <= at) {
+        if self.waiting.contains_key(&key) || self.due.get(&key).is_some_and(|(due, _)| *due <= at) {
             return;
         }
         self.sequence += 1;
@@ -212,7 +278,7 @@ impl<K: Clone + Eq + Hash> State<K> {
                 break;
             }
             let key = entry.remove();
-            self.make_ready(key);
+            self.make_ready(key, Source::default(), Urgency::Normal);
         }
     }
 }
@@ -235,8 +301,8 @@ mod tests {
         for key in ["a", "b", "c"] {
             queue.add(key);
         }
-        queue.add_urgent("c");
-        queue.add_urgent("d");
+        queue.add_from(Source::default(), Urgency::Urgent, "c");
+        queue.add_from(Source::default(), Urgency::Urgent, "d");
         let mut order = Vec::new();
         for _ in 0..4 {
             let key = queue.next().await;
@@ -248,14 +314,31 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn an_urgent_key_that_is_worked_on_is_handed_out_again_afterwards() {
+    async fn an_urgent_key_that_is_worked_on_comes_again_afterwards_and_before_all_others() {
         let queue = queue();
         queue.add("a");
         let first = queue.next().await;
-        queue.add_urgent("a");
-        assert!(tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_err(), "not twice at a time");
+        queue.add("b");
+        queue.add("a");
+        queue.add_from(Source::default(), Urgency::Urgent, "a");
         queue.done(&first);
-        assert_eq!(queue.next().await, "a");
+        assert_eq!([queue.next().await, queue.next().await], ["a", "b"]);
+        assert!(is_idle(&queue).await);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn sources_take_turns() {
+        let queue = queue();
+        for key in ["a1", "a2", "a3", "a4"] {
+            queue.add_from(Source::named("eu-1"), Urgency::Normal, key);
+        }
+        queue.add_from(Source::named("us-1"), Urgency::Normal, "b1");
+        queue.add("c1");
+        let mut order = Vec::new();
+        for _ in 0..6 {
+            order.push(queue.next().await);
+        }
+        assert_eq!(order, ["a1", "b1", "c1", "a2", "a3", "a4"]);
     }
 
     #[tokio::test(start_paused = true)]
