@@ -61,10 +61,26 @@ pub enum Action {
         /// What becomes of its pods.
         pods: Pods,
     },
+    /// Delete a mirror that the worker made something unusable of, and remember why: it never counted.
+    DiscardMirror {
+        /// The placement that it was created for.
+        placement: Placement,
+        /// The mirror.
+        mirror: MirrorRef,
+        /// What is wrong with it.
+        why: String,
+    },
     /// Nothing before this (monotonic) time.
     WakeAt(Duration),
     /// Something that should never be: to be logged and counted.
     Alarm(Alarm),
+}
+
+impl Action {
+    /// Whether it is a write to the user's workload.
+    pub const fn writes_workload(&self) -> bool {
+        matches!(self, Self::RecordPlacement(_) | Self::WriteStatus { .. } | Self::Tell(_))
+    }
 }
 
 /// What becomes of a deleted mirror's pods.

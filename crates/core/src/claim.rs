@@ -19,8 +19,10 @@ pub enum Whose {
     Ours,
     /// It is the workload's mirror, and somebody took marks off it: our watch does not show it.
     Unmarked,
-    /// It is a mirror of ours whose removal is under way: an unmarked one, or that of an earlier workload of this name.
+    /// It is the workload's mirror, without its marks, and its removal is under way.
     Going,
+    /// It is the mirror of an earlier workload of this name.
+    Earlier,
     /// It is somebody else's, and is left alone.
     Foreign,
 }
@@ -35,7 +37,7 @@ pub fn whose(object: &Value, mirror: &Mirror, workload: &Workload, at: &Placemen
     } else if mirror.origin_uid == uid || pods_are_ours || at.mirror.as_ref() == Some(&mirror.uid) {
         if mirror.deleting { Whose::Going } else { Whose::Unmarked }
     } else if from_here {
-        Whose::Going
+        Whose::Earlier
     } else {
         Whose::Foreign
     }
@@ -131,7 +133,7 @@ mod tests {
             (without(&[ANNOTATIONS]), placement(), Whose::Unmarked),
             (without(&[LABELS, ANNOTATIONS]), placement(), Whose::Unmarked),
             (without(&[LABELS, ANNOTATIONS, POD_LABELS]), recorded, Whose::Unmarked),
-            (without(&[ANNOTATIONS, POD_LABELS]), placement(), Whose::Going),
+            (without(&[ANNOTATIONS, POD_LABELS]), placement(), Whose::Earlier),
             (deleted(without(&[LABELS])), placement(), Whose::Going),
             (without(&[LABELS, ANNOTATIONS, POD_LABELS]), placement(), Whose::Foreign),
         ] {

@@ -11,10 +11,13 @@ use crate::{
     workload::{Told, Workload},
 };
 
-/// Records a placement: the record for us, a condition and a label for people, in one write.
-pub fn placement(workload: &Workload, placement: &Placement) -> Result<Value, serde_json::Error> {
+/// Records a placement: the record for us, a condition and a label for people, in one write. `why` is what the worker
+/// said, if the workload leaves it.
+pub fn placement(workload: &Workload, placement: &Placement, why: Option<&str>) -> Result<Value, serde_json::Error> {
     let (holds, reason, message) = if placement.moving {
-        (false, api::conditions::REASON_MOVING, format!("leaving worker {}, which refuses it", placement.worker))
+        let why = why.map(|why| format!(": {why}")).unwrap_or_default();
+        let message = format!("leaving worker {}, which refuses it{why}", placement.worker);
+        (false, api::conditions::REASON_MOVING, message)
     } else {
         (true, api::conditions::REASON_PLACED, format!("on worker {}", placement.worker))
     };

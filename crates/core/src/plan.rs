@@ -52,14 +52,14 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
     };
     if let Record::Placed(at) = &workload.record {
         actions.extend(stale_mirrors(known, at));
-        // One write at a time: two with the same resourceVersion would only conflict.
-        if !actions.iter().any(|action| matches!(action, Action::WriteStatus { .. } | Action::RecordPlacement(_))) {
-            actions.extend(case.mind_loss(at));
-        }
+        actions.extend(case.mind_loss(at));
     }
     if known.memory.status_refused.as_ref() == Some(&workload.resource_version) {
         actions.retain(|action| !matches!(action, Action::WriteStatus { .. }));
     }
+    // One write at a time: two with the same resourceVersion would only conflict. The answer leads to the next plan.
+    let mut written = false;
+    actions.retain(|action| !action.writes_workload() || !std::mem::replace(&mut written, true));
     actions
 }
 

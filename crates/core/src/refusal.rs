@@ -26,6 +26,8 @@ pub enum Ground {
     Quota,
     /// A Job of somebody else has the name.
     NameTaken,
+    /// The mirror of an earlier workload of this name has it, and is being removed.
+    BeingRemoved,
     /// Our credentials do not allow it.
     Forbidden,
     /// A policy or webhook denied it.
@@ -60,10 +62,20 @@ impl Ground {
     /// The pause after the first refusal: short where others clear the way, long where only a person can.
     const fn first_pause(self) -> Duration {
         Duration::from_secs(match self {
+            Self::BeingRemoved => 1,
             Self::Namespace | Self::Quota | Self::NameTaken => 15,
             Self::Forbidden | Self::Denied => 60,
             Self::Invalid | Self::Altered => 600,
         })
+    }
+
+    /// From how many refusals on it is news, and better to go elsewhere. What is being removed is gone in a moment as a
+    /// rule, and two minutes later at the latest; a move takes longer than that.
+    pub(crate) const fn counts_from(self) -> u32 {
+        match self {
+            Self::BeingRemoved => 8,
+            _ => 1,
+        }
     }
 }
 

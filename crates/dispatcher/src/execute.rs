@@ -69,6 +69,9 @@ pub(crate) async fn on_worker(
             }
             Ok(())
         }
+        (Action::DiscardMirror { placement, mirror, why }, Some(workload)) => {
+            mirror::discard(shared, client, workload, &placement, &mirror, why).await
+        }
         _ => Ok(()),
     }
 }

@@ -195,6 +195,11 @@ impl Index {
         }
     }
 
+    /// What this worker said when it refused the workload last.
+    pub(crate) fn refusal(&self, uid: &str, worker: &str) -> Option<String> {
+        self.lock().workloads.get(uid)?.memory.refusals.get(worker).map(|refusal| refusal.why.clone())
+    }
+
     /// When (monotonic) the manager acknowledged the placement of this epoch to us.
     pub(crate) fn acknowledged(&self, uid: &str, epoch: u32) -> Option<Duration> {
         let state = self.lock();

@@ -56,7 +56,7 @@ fn owner(action: &Action) -> Owner<'_> {
         | Action::WriteStatus { .. }
         | Action::Tell(_)
         | Action::Alarm(_) => Owner::Manager,
-        Action::CreateMirror(placement) => Owner::Worker(&placement.worker),
+        Action::CreateMirror(placement) | Action::DiscardMirror { placement, .. } => Owner::Worker(&placement.worker),
         Action::ProveAbsent { worker, .. }
         | Action::ForwardEdit { worker, .. }
         | Action::DeleteMirror { worker, .. } => Owner::Worker(worker),

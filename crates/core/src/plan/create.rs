@@ -18,8 +18,7 @@ impl Case<'_> {
             return self.tell_missing_worker(at);
         }
         // Pods that carry the workload's UID prove that there was a mirror, even if nobody saw it.
-        let evidence = self.known.memory.evidence == Some(at.epoch);
-        let existed = at.mirror.is_some() || last_seen.is_some() || evidence;
+        let existed = at.mirror.is_some() || last_seen.is_some() || self.has_evidence(at);
         if let Some(refusal) = self.known.memory.refusals.get(&at.worker)
             && refusal.epoch == at.epoch
             && !existed
@@ -34,12 +33,7 @@ impl Case<'_> {
             return vec![Action::ProveAbsent { worker: at.worker.clone(), epoch: at.epoch }];
         }
         if existed {
-            // It may have finished unseen, so it must not run again by itself.
-            let message = format!("the mirror on worker {} was deleted before its end was seen", at.worker);
-            let reason = api::conditions::REASON_MIRROR_DELETED;
-            let failed = fail(&self.workload.status, reason, &message, self.around.now.wall);
-            let write = |status| Action::WriteStatus { status: Box::new(status), placement: None };
-            return failed.map(write).into_iter().collect();
+            return self.fail_unseen(at);
         }
         // Nobody created it, and a create may only follow a fresh acknowledgement: record the same placement again. A
         // create of an earlier dispatcher that is still under way would take the same name on the same worker, so only
@@ -52,6 +46,19 @@ impl Case<'_> {
     /// ABSENT: proved for this epoch.
     pub(super) fn is_absent(&self, at: &Placement) -> bool {
         self.known.memory.absent.as_ref().is_some_and(|absence| absence.holds_for(at))
+    }
+
+    /// Pods were found though there is no mirror: there was one.
+    pub(super) fn has_evidence(&self, at: &Placement) -> bool {
+        self.known.memory.evidence == Some(at.epoch)
+    }
+
+    /// There was a mirror, and it is gone. It may have finished unseen, so it must not run again by itself.
+    pub(super) fn fail_unseen(&self, at: &Placement) -> Vec<Action> {
+        let message = format!("the mirror on worker {} was deleted before its end was seen", at.worker);
+        let reason = api::conditions::REASON_MIRROR_DELETED;
+        let failed = fail(&self.workload.status, reason, &message, self.around.now.wall);
+        failed.map(|status| Action::WriteStatus { status: Box::new(status), placement: None }).into_iter().collect()
     }
 
     /// The create and all that may come of it must lie within the quarantine of its placement.
@@ -68,7 +75,8 @@ impl Case<'_> {
         // A workload that everybody refuses must not wander: whoever refused it as often is no better place to wait.
         let elsewhere =
             chosen.is_some_and(|chosen| chosen.worker != at.worker && times(&chosen.worker) < refusal.times);
-        if elsewhere {
+        let counts = refusal.times >= refusal.ground.counts_from();
+        if elsewhere && counts {
             // A refused create never proves that an earlier one did not get through.
             return Some(if self.is_absent(at) {
                 let failed = self.workload.status.failed.unwrap_or(0);
@@ -80,7 +88,8 @@ impl Case<'_> {
         let ask_again = refusal.over_at();
         (ask_again > self.around.now.monotonic).then(|| {
             let message = format!("worker {} refuses: {}", at.worker, refusal.why);
-            let mut actions = self.tell(false, api::conditions::REASON_REFUSED, message);
+            let mut actions =
+                if counts { self.tell(false, api::conditions::REASON_REFUSED, message) } else { Vec::new() };
             actions.push(Action::WakeAt(ask_again));
             actions
         })

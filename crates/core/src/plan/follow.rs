@@ -20,9 +20,13 @@ impl Case<'_> {
             let adopted = mirror.epoch.is_none() && at.mirror.is_none();
             return adopted.then(|| Action::RecordPlacement(at.with_mirror(&mirror.uid))).into_iter().collect();
         }
+        // Seen before the answer to its create, or that answer was lost. Nobody there will run it.
+        if mirror.delegated && at.mirror.is_none() && !mirror.deleting {
+            let why = "its admission gives the mirror to another controller".to_owned();
+            return vec![Action::DiscardMirror { placement: at.clone(), mirror: mirror.into(), why }];
+        }
         let mut actions = self.copy_status(at, mirror);
         actions.extend(self.forward_edit(at, mirror));
-        // One write at a time: two with the same resourceVersion would only conflict.
         let outdated = |told: &Told| {
             ![api::conditions::REASON_PLACED, api::conditions::REASON_EDIT_REFUSED].contains(&told.reason.as_str())
         };

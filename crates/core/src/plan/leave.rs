@@ -29,6 +29,9 @@ impl Case<'_> {
         if !self.is_absent(at) {
             return vec![Action::ProveAbsent { worker: at.worker.clone(), epoch: at.epoch }];
         }
+        if self.has_evidence(at) {
+            return self.fail_unseen(at);
+        }
         self.place_as(|chosen| {
             let mut placement = Placement::new(chosen.worker, chosen.identity, at.epoch, now.wall);
             placement.carried = at.carried;

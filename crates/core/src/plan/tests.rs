@@ -1,5 +1,6 @@
 //! Given this knowledge, expect exactly this plan.
 
+mod misfits;
 mod policies;
 
 use std::collections::BTreeMap;

@@ -162,7 +162,7 @@ fn t44_no_write_of_ours_needs_a_finalizer() {
     let workload = Workload::deserialize(&stored_job()).unwrap();
     let bodies = [
         mirror(),
-        patch::placement(&workload, &placement()).unwrap(),
+        patch::placement(&workload, &placement(), None).unwrap(),
         body(&workload, &serde_json::from_value(complete()).unwrap()),
     ];
     for body in bodies {

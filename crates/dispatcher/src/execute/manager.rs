@@ -23,7 +23,8 @@ pub(super) async fn record_placement(
     placement: &Placement,
 ) -> Result<(), Unfinished> {
     let uid = &workload.uid;
-    let body = patch::placement(workload, placement).map_err(|error| log("encode", uid, &error))?;
+    let why = shared.index.refusal(uid, &placement.worker);
+    let body = patch::placement(workload, placement, why.as_deref()).map_err(|error| log("encode", uid, &error))?;
     // From when it may have been stored, not from when we heard of it: that is what others' quarantine counts from.
     let sent = shared.clock.now().monotonic;
     let answer = patch_status(shared, workload, &body).await?;

@@ -60,7 +60,7 @@ pub(super) async fn create(
     match outcome.inspect_err(|error| shared.metrics().worker_write_failed(&placement.worker, error)) {
         Ok(answer) => accept(shared, client, workload, placement, &mirror, &answer).await,
         // Ours of an earlier attempt, or somebody else's: a fresh read tells.
-        Err(error) if error.is_already_exists() => prove_absent(shared, client, workload).await,
+        Err(error) if error.is_already_exists() => look_for(shared, client, workload, Some(&mirror)).await,
         Err(error) => {
             if let Some((ground, why)) = ground_of(&error) {
                 refuse(shared, uid, placement, ground, why);
@@ -87,15 +87,28 @@ async fn accept(
 ) -> Result<(), Unfinished> {
     let mirror: Mirror = decode(answer)?;
     let (uid, worker) = (&workload.uid, &placement.worker);
-    let Some(why) = claim::altered(sent, &decode(answer)?) else {
-        tracing::info!(job = name_of(workload), worker, "mirror created");
-        shared.metrics().mirrored(uid);
-        shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
-        return Ok(());
-    };
-    shared.index.discard(uid, worker, &mirror.uid);
+    if let Some(why) = claim::altered(sent, &decode(answer)?) {
+        return discard(shared, client, workload, placement, &MirrorRef::from(&mirror), why).await;
+    }
+    tracing::info!(job = name_of(workload), worker, "mirror created");
+    shared.metrics().mirrored(uid);
+    shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
+    Ok(())
+}
+
+/// Deletes a mirror that the worker made something unusable of.
+pub(super) async fn discard(
+    shared: &Arc<Shared>,
+    client: &Client,
+    workload: &Workload,
+    placement: &Placement,
+    mirror: &MirrorRef,
+    why: String,
+) -> Result<(), Unfinished> {
+    let uid = &workload.uid;
+    shared.index.discard(uid, &placement.worker, &mirror.uid);
     // It may have been written to since: it is deleted whatever it has become.
-    match send_delete(client, &MirrorRef::from(&mirror), Pods::First, None).await {
+    match send_delete(client, mirror, Pods::First, None).await {
         Err(error) if !error.is_not_found() => return Err(log("delete the altered mirror", uid, &error)),
         _ => {}
     }
@@ -105,6 +118,16 @@ async fn accept(
 
 /// Reads the mirror's name on the worker of the workload's placement, fresh, from the cluster that the placement means.
 pub(super) async fn prove_absent(shared: &Arc<Shared>, client: &Client, workload: &Workload) -> Result<(), Unfinished> {
+    look_for(shared, client, workload, None).await
+}
+
+/// The same; `sent` is what a create of ours has just found the name taken for.
+async fn look_for(
+    shared: &Arc<Shared>,
+    client: &Client,
+    workload: &Workload,
+    sent: Option<&Value>,
+) -> Result<(), Unfinished> {
     let uid = &workload.uid;
     let Record::Placed(at) = &workload.record else { return Ok(()) };
     let identity = link::identity_of(client).await.map_err(|e| log("ask who the worker is", uid, &e))?;
@@ -114,7 +137,7 @@ pub(super) async fn prove_absent(shared: &Arc<Shared>, client: &Client, workload
     let before = shared.index.last_seen(uid, &at.worker);
     let path = paths::job(&workload.namespace, &workload.name);
     match read_raw(client, &path).await {
-        Ok(answer) => judge(shared, client, workload, at, &answer).await,
+        Ok(answer) => judge(shared, client, workload, at, sent, &answer).await,
         Err(error) if error.is_not_found() => {
             let pods = has_pods(client, uid, &workload.namespace).await?;
             shared.index.prove_absent(uid, at, before.as_deref(), pods);
@@ -130,6 +153,7 @@ async fn judge(
     client: &Client,
     workload: &Workload,
     at: &Placement,
+    sent: Option<&Value>,
     answer: &[u8],
 ) -> Result<(), Unfinished> {
     let mirror: Mirror = decode(answer)?;
@@ -141,7 +165,12 @@ async fn judge(
         }
         return Err(Unfinished);
     }
-    match claim::whose(&decode(answer)?, &mirror, workload, at, &shared.origin) {
+    let object: Value = decode(answer)?;
+    match claim::whose(&object, &mirror, workload, at, &shared.origin) {
+        // Of an earlier attempt whose answer was lost: it is looked at now as it would have been then.
+        Whose::Ours if let Some(why) = sent.and_then(|sent| claim::altered(sent, &object)) => {
+            discard(shared, client, workload, at, &MirrorRef::from(&mirror), why).await
+        }
         Whose::Ours => {
             shared.lanes.plan_all(shared.index.apply_mirror(&at.worker, mirror));
             Ok(())
@@ -154,13 +183,23 @@ async fn judge(
             learn(shared, &at.worker, &marked.map_err(|error| log("mark the mirror again", &workload.uid, &error))?)
         }
         Whose::Going => Err(Unfinished),
+        Whose::Earlier => {
+            let message = format!("the mirror of an earlier Job named {} is still there", name_of(workload));
+            take_name_for_taken(shared, workload, at, Ground::BeingRemoved, message);
+            Ok(())
+        }
         Whose::Foreign => {
             let message = format!("a Job named {} exists there and is not ours", name_of(workload));
-            shared.index.remember(&workload.uid, |memory| memory.absent = Some(Absence::proved_for(at)));
-            refuse(shared, &workload.uid, at, Ground::NameTaken, message);
+            take_name_for_taken(shared, workload, at, Ground::NameTaken, message);
             Ok(())
         }
     }
+}
+
+/// Another object has the name: ours is absent, and cannot be created.
+fn take_name_for_taken(shared: &Arc<Shared>, workload: &Workload, at: &Placement, ground: Ground, why: String) {
+    shared.index.remember(&workload.uid, |memory| memory.absent = Some(Absence::proved_for(at)));
+    refuse(shared, &workload.uid, at, ground, why);
 }
 
 pub(super) fn learn(shared: &Arc<Shared>, worker: &str, answer: &[u8]) -> Result<(), Unfinished> {
