@@ -49,17 +49,19 @@ impl Case<'_> {
         failed.map(|status| Action::WriteStatus { status: Box::new(status), placement: None }).into_iter().collect()
     }
 
-    /// Tells people that the worker of this placement is not registered any more.
+    /// Tells people that the worker of this placement is not registered any more, or is another cluster now.
     pub(super) fn tell_missing_worker(&self, at: &Placement) -> Vec<Action> {
         let Some(missing) = self.known.memory.worker_missing else { return Vec::new() };
-        if self.around.workers.contains_key(&at.worker) {
-            return Vec::new();
-        }
+        let what = match self.around.workers.get(&at.worker).map(WorkerView::live_identity) {
+            None => "which is not registered any more",
+            Some(Some(_)) => "behind whose name there is another cluster now",
+            Some(None) => return Vec::new(),
+        };
         // A short absence is no news: the Worker may be about to be registered again.
         if self.around.now.since(missing) < WAITING_INTERVAL {
             return vec![Action::WakeAt(missing + WAITING_INTERVAL)];
         }
-        let message = format!("on worker {}, which is not registered any more; it is waited for", at.worker);
+        let message = format!("on worker {}, {what}; it is waited for", at.worker);
         self.tell(true, conditions::REASON_WORKER_MISSING, message)
     }
 

@@ -58,8 +58,9 @@ impl Case<'_> {
         })
     }
 
-    /// Tells people, if it is news. What is said of a workload that was said to wait changes once a minute at most: two
-    /// dispatchers that see different things would otherwise contradict each other without a pause.
+    /// Tells people, if it is news. What is said of a workload that was said to wait, and whether its worker is missing,
+    /// changes once a minute at most: two dispatchers that see different things would otherwise contradict each other
+    /// without a pause.
     pub(super) fn tell(&self, holds: bool, reason: &str, message: String) -> Vec<Action> {
         let now = self.around.now;
         let at = Some(Time(conditions::whole_seconds(now.wall)));
@@ -68,7 +69,8 @@ impl Case<'_> {
         if (before.holds, &before.reason, &before.message) == (holds, &told.reason, &told.message) {
             return Vec::new();
         }
-        if before.holds {
+        let missing = [&before.reason, &told.reason].into_iter().any(|it| it == api::conditions::REASON_WORKER_MISSING);
+        if before.holds && !missing {
             return vec![Action::Tell(told)];
         }
         let age = before

@@ -120,8 +120,13 @@ fn a_worker_that_was_removed_or_replaced_counts_as_lost_from_when_it_was_missed(
     let fails = || json!({"onWorkerLost": {"action": "Fail", "after": "15m"}});
     let missed = |ago: Duration| Memory { worker_missing: NOW.monotonic.checked_sub(ago), ..Memory::default() };
     let replaced = || world().placed(&placement()).link("eu-1", Link::Live { identity: "id-9".into() }).policy(fails());
-    assert_eq!(replaced().remembering(missed(MINUTE)).plan(), [Action::WakeAt(NOW.monotonic + 14 * MINUTE)]);
-    assert_eq!(failed(&replaced().remembering(missed(15 * MINUTE)).plan()), "WorkerLost");
+    let wake_after = |time: Duration| Action::WakeAt(NOW.monotonic + time);
+    let plan = replaced().remembering(missed(MINUTE / 2)).plan();
+    assert_eq!(plan, [wake_after(MINUTE / 2), wake_after(14 * MINUTE + MINUTE / 2)]);
+    let message = "on worker eu-1, behind whose name there is another cluster now; it is waited for";
+    assert_eq!(told(&replaced().remembering(missed(15 * MINUTE)).plan()), ("WorkerMissing", message));
+    let known = json!({"type": "jobferry.dev/Placed", "status": "True", "reason": "WorkerMissing", "message": message});
+    assert_eq!(failed(&replaced().condition(known).remembering(missed(15 * MINUTE)).plan()), "WorkerLost");
     let removed = |ago| {
         let mut removed = world().placed(&placement()).remembering(missed(ago));
         removed.workers.remove("eu-1");
@@ -129,6 +134,36 @@ fn a_worker_that_was_removed_or_replaced_counts_as_lost_from_when_it_was_missed(
     };
     assert_eq!(removed(Duration::ZERO), [Action::WakeAt(NOW.monotonic + MINUTE)], "a short absence is no news");
     assert_eq!(told(&removed(MINUTE)).0, "WorkerMissing");
+}
+
+#[test]
+fn whether_a_worker_is_missing_is_told_once_a_minute_at_most() {
+    let said = |reason: &str, ago: Duration| {
+        let at = NOW.wall.checked_sub(ago).unwrap().to_string();
+        let told = json!({"type": "jobferry.dev/Placed", "status": "True", "reason": reason, "message": "so",
+                          "lastProbeTime": at, "lastTransitionTime": at});
+        world().placed(&placement()).condition(told)
+    };
+    let missing = |ago| {
+        let missed = NOW.monotonic.checked_sub(10 * MINUTE);
+        let mut world = said("Placed", ago).remembering(Memory { worker_missing: missed, ..Memory::default() });
+        world.workers.remove("eu-1");
+        world.plan()
+    };
+    // A dispatcher to which the worker is back.
+    let back = |ago| {
+        let recorded = placement().copying(&running());
+        let mut world = said("WorkerMissing", ago).mirror_on("eu-1", running());
+        world.job["status"]["conditions"][0] = serde_json::to_value(recorded.condition().unwrap()).unwrap();
+        let world = ["active", "ready", "startTime"].into_iter().fold(world, |world, field| {
+            let status = json!({"active": 1, "ready": 1, "startTime": "2026-11-15T10:00:00Z"});
+            world.job(&format!("/status/{field}"), status[field].clone())
+        });
+        world.plan()
+    };
+    let rest = [Action::WakeAt(NOW.monotonic + MINUTE / 2)];
+    assert_eq!((missing(MINUTE / 2), back(MINUTE / 2)), (rest.to_vec(), rest.to_vec()));
+    assert_eq!((told(&missing(MINUTE)).0, told(&back(MINUTE)).0), ("WorkerMissing", "Placed"));
 }
 
 #[test]
