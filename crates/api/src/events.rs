@@ -24,3 +24,5 @@ pub const FINISHED: &str = "Finished";
 pub const FOREIGN_CONTROLLER: &str = "ForeignController";
 /// On the canary: this cluster does not leave delegated Jobs alone, so none is placed.
 pub const DELEGATION_BROKEN: &str = "DelegationBroken";
+/// On a Worker: its credential ends soon and could not be renewed.
+pub const CREDENTIAL_EXPIRES: &str = "CredentialExpires";

@@ -32,12 +32,21 @@ use serde::{Deserialize, Serialize};
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
 )]
 #[serde(rename_all = "camelCase")]
+#[x_kube(validation = kube::core::Rule::new(
+    "!has(self.namespaces) || (has(oldSelf.namespaces) && oldSelf.namespaces.all(n, n in self.namespaces))"
+)
+.message("namespaces may be added, not taken away: what is placed there would be out of sight"))]
 pub struct WorkerSpec {
     /// Name of the Secret, in the dispatcher's own namespace, whose key `kubeconfig` says how to reach the cluster.
     pub kubeconfig_secret: String,
     /// True: no new workloads are placed here; running ones stay.
     #[serde(default)]
     pub cordoned: bool,
+    /// The namespaces whose workloads are placed here; absent: all. Only these are watched on the worker, so that its
+    /// credential needs no rights in others. Each must exist there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 64), inner(length(max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")))]
+    pub namespaces: Option<Vec<String>>,
 }
 
 /// What the dispatcher knows of a worker.

@@ -86,6 +86,15 @@ impl Absence {
     }
 }
 
+/// Why nothing new may be placed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Halt {
+    /// Whether anything may be is being found out: nobody needs to be told.
+    Undecided,
+    /// It would not be safe.
+    Because(String),
+}
+
 /// What a plan may look at besides the workload itself.
 #[derive(Debug, Clone, Copy)]
 pub struct Surroundings<'a> {
@@ -94,7 +103,7 @@ pub struct Surroundings<'a> {
     /// Who may use which of them.
     pub policies: &'a Policies,
     /// Why nothing new may be placed at all, if so.
-    pub halted: Option<&'a str>,
+    pub halted: Option<&'a Halt>,
     /// The status rules of the manager's API server.
     pub rules: Rules,
     /// Since when (monotonic) this process leads. Creates of the leader before it may still land for a while.

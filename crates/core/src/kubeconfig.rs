@@ -99,6 +99,17 @@ pub fn read(document: &Value) -> Result<Access, Refused> {
     })
 }
 
+/// The same kubeconfig with another token; `None` where there is none to replace.
+pub fn with_token(document: &Value, token: &str) -> Option<Value> {
+    let mut document = document.clone();
+    let named = |list: &Value, name: &Value| list.as_array()?.iter().position(|entry| entry["name"] == *name);
+    let context = named(&document["contexts"], &document["current-context"])?;
+    let user = named(&document["users"], &document["contexts"][context]["context"]["user"])?;
+    let held = document["users"][user]["user"].get_mut("token")?;
+    *held = token.into();
+    Some(document)
+}
+
 /// `https://host:port/path` and nothing cleverer: what we dial must be what a reader of the Secret sees.
 fn server_is_plain(server: &str) -> Result<(), &'static str> {
     let rest = server.strip_prefix("https://").ok_or("only https servers are dialled")?;
@@ -200,6 +211,16 @@ mod tests {
         document["users"][0]["user"] = json!({"client-certificate-data": "Q0VSVA==", "client-key-data": "S0VZ"});
         let expected = Credential::Certificate { certificate: "Q0VSVA==".into(), key: "S0VZ".into() };
         assert_eq!(read(&document).unwrap().credential, expected);
+    }
+
+    #[test]
+    fn another_token_is_all_that_changes() {
+        let mut document = kubeconfig();
+        let changed = with_token(&document, "successor").unwrap();
+        let expected = Access { credential: Credential::Token("successor".into()), ..read(&document).unwrap() };
+        assert_eq!(read(&changed), Ok(expected));
+        document["users"][0]["user"] = json!({"client-certificate-data": "Q0VSVA==", "client-key-data": "S0VZ"});
+        assert_eq!(with_token(&document, "successor"), None, "a certificate is no token");
     }
 
     #[test]

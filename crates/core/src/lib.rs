@@ -17,7 +17,7 @@
 //! - [`project`]: the mirror's status turned into a status that the manager's API server accepts.
 //! - [`knowledge`] -> [`phase`] -> [`plan`] -> [`action`]: from what is known of one workload to what is due.
 //! - [`patch`]: the bodies of our writes.
-//! - [`kubeconfig`]: what a worker's credentials may say.
+//! - [`kubeconfig`]: what a worker's credentials may say; [`token`]: how long they live.
 
 pub mod action;
 pub mod claim;
@@ -37,4 +37,5 @@ pub mod record;
 pub mod refusal;
 pub mod selector;
 pub mod time;
+pub mod token;
 pub mod workload;

@@ -30,6 +30,8 @@ pub struct WorkerView {
     pub labels: BTreeMap<String, String>,
     /// Closed for new workloads.
     pub cordoned: bool,
+    /// The namespaces that it takes workloads of; `None`: all.
+    pub namespaces: Option<BTreeSet<String>>,
     /// The minor version of its Kubernetes, once known.
     pub minor: Option<u32>,
     /// Whether we can talk to it.
@@ -92,6 +94,8 @@ pub enum Verdict {
     SelectorMismatch,
     /// The policy is for other workers.
     NotInPolicy,
+    /// It takes workloads of other namespaces.
+    NamespaceNotTaken,
     /// Its Kubernetes would drop fields of the workload's spec.
     TooOld {
         /// The minor version that is needed.
@@ -118,6 +122,7 @@ impl fmt::Display for Verdict {
             Self::NotNamed => "not among the named workers",
             Self::SelectorMismatch => "labels do not match the selector",
             Self::NotInPolicy => "not in its policy",
+            Self::NamespaceNotTaken => "does not take its namespace",
             Self::NoFreeSlot => "no free create slot",
         };
         f.write_str(words)
@@ -214,6 +219,9 @@ fn verdict(name: &str, worker: &WorkerView, choice: Choice<'_>, policy: &Policy,
     if !policy.allows(&worker.labels) {
         return Verdict::NotInPolicy;
     }
+    if worker.namespaces.as_ref().is_some_and(|taken| !taken.contains(&choice.workload.namespace)) {
+        return Verdict::NamespaceNotTaken;
+    }
     if worker.minor.is_some_and(|minor| minor < needs) {
         return Verdict::TooOld { needs };
     }
@@ -248,5 +256,33 @@ impl Decision {
         }
         let reasons: Vec<_> = counts.iter().map(|(verdict, count)| format!("{count} {verdict}")).collect();
         format!("of {} workers none fits: {}", self.verdicts.len(), reasons.join(", "))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn a_worker_takes_workloads_of_its_namespaces_only() {
+        let workload = |namespace: &str| -> Workload {
+            let metadata = json!({"name": "a", "namespace": namespace, "uid": "u", "resourceVersion": "1"});
+            serde_json::from_value(json!({"metadata": metadata, "spec": {"template": {}}})).unwrap()
+        };
+        let link = Link::Live { identity: "i".into() };
+        let namespaces = Some(BTreeSet::from(["ml".to_owned(), "web".to_owned()]));
+        let workers = BTreeMap::from([("eu-1".to_owned(), WorkerView { link, namespaces, ..WorkerView::default() })]);
+        for (namespace, verdict) in [("ml", Verdict::Fits), ("web", Verdict::Fits), ("hr", Verdict::NamespaceNotTaken)]
+        {
+            let decision = choose(Choice {
+                workload: &workload(namespace),
+                workers: &workers,
+                policies: &Policies::default(),
+                refusals: &BTreeMap::new(),
+                now: Duration::ZERO,
+            });
+            assert_eq!(decision.unwrap().verdicts["eu-1"], verdict, "{namespace}");
+        }
     }
 }

@@ -9,9 +9,9 @@ use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use jobferry_api::{events as reasons, managed_by};
-use jobferry_core::time::WRITE_DEADLINE;
+use jobferry_core::{knowledge::Halt, time::WRITE_DEADLINE};
 use jobferry_kubeio::{
-    self as kubeio, Collection, Event,
+    self as kubeio, CallError, Collection, Event,
     events::{Happening, Severity},
 };
 use serde::Deserialize;
@@ -21,8 +21,10 @@ use crate::{Shared, events::about_job, paths};
 
 /// The canary's name, in our own namespace.
 const NAME: &str = "jobferry-canary";
-/// After a failure to create the canary. It is not urgent: without one we know as little as before.
-const CREATE_AGAIN: Duration = Duration::from_secs(30);
+/// After a failure to create the canary. Nothing is placed without one.
+const CREATE_AGAIN: Duration = Duration::from_secs(10);
+/// A Job controller acts on a new Job within milliseconds; one that is busy gets a little longer.
+const TIME_TO_ACT: Duration = Duration::from_secs(3);
 
 /// The canary, as far as it tells something.
 #[derive(Debug, Deserialize)]
@@ -68,13 +70,13 @@ fn verdict(canary: &Canary) -> Option<&'static str> {
     )
 }
 
-/// Keeps a canary in `namespace` and watches it for ever.
+/// Keeps a canary in `namespace` and watches it for ever. Nothing is placed before it has told something.
 pub(crate) async fn keep(shared: Arc<Shared>, namespace: String) {
     let canaries = Collection::new(paths::jobs(&namespace), |canary: &Canary| &canary.metadata.resource_version)
         .fields(format!("metadata.name={NAME}"))
         .seed(shared.options.seed);
     let mut events = std::pin::pin!(kubeio::watch(shared.manager.clone(), canaries));
-    let mut halted = None;
+    let mut judged = None;
     while let Some(event) = events.next().await {
         let canary = match event {
             Event::Reset(canaries) => canaries.into_iter().next(),
@@ -82,19 +84,35 @@ pub(crate) async fn keep(shared: Arc<Shared>, namespace: String) {
             Event::Deleted(_) => None,
             Event::Interrupted(_) | Event::Resumed => continue,
         };
-        let Some(canary) = canary else {
-            create(&shared, &namespace).await;
-            continue;
+        let canary = match canary {
+            Some(canary) => canary,
+            None => hatch(&shared, &namespace).await,
         };
-        let why = verdict(&canary);
-        if std::mem::replace(&mut halted, why) != why {
-            heed(&shared, &namespace, &canary, why);
+        let verdict = Verdict { uid: canary.metadata.uid.clone(), why: verdict(&canary) };
+        if judged.as_ref().is_none_or(|before| verdict.is_news_after(before)) {
+            heed(&shared, &namespace, &verdict);
+            judged = Some(verdict);
         }
     }
 }
 
-async fn create(shared: &Shared, namespace: &str) {
-    let canary = json!({
+/// What a canary has told.
+#[derive(PartialEq, Eq)]
+struct Verdict {
+    uid: String,
+    why: Option<&'static str>,
+}
+
+impl Verdict {
+    /// A canary that was acted on does not get well again: another one must be hatched.
+    fn is_news_after(&self, before: &Self) -> bool {
+        self != before && (self.uid != before.uid || before.why.is_none())
+    }
+}
+
+/// Creates a canary, and looks at it after it had the time to be acted on.
+async fn hatch(shared: &Shared, namespace: &str) -> Canary {
+    let body = json!({
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": NAME, "namespace": namespace, "annotations": {
             "kubernetes.io/description": "Shows Jobferry whether this cluster leaves delegated Jobs alone. It never runs.",
@@ -104,28 +122,44 @@ async fn create(shared: &Shared, namespace: &str) {
             "template": {"spec": {"restartPolicy": "Never", "containers": [{"name": "canary", "image": "none"}]}},
         },
     });
-    let (path, body) = (paths::jobs(namespace), canary.to_string().into_bytes());
     loop {
-        match kubeio::create(&shared.manager, &path, body.clone(), WRITE_DEADLINE).await {
-            Ok(_) => return,
-            Err(error) if error.is_already_exists() => return,
-            Err(error) => tracing::warn!(namespace, %error, "the canary cannot be created"),
+        match try_to_hatch(shared, namespace, body.to_string().into_bytes()).await {
+            Ok(canary) => return canary,
+            Err(error) => {
+                tracing::error!(namespace, %error, "there is no canary: nothing is placed");
+                let why = format!(
+                    "it is not known whether this cluster leaves delegated Jobs alone: the Job {namespace}/{NAME}, \
+                     which would show it, cannot be created: {error}"
+                );
+                shared.lanes.plan_all(shared.index.heed_canary(Some(Halt::Because(why))));
+            }
         }
         tokio::time::sleep(CREATE_AGAIN).await;
     }
 }
 
-fn heed(shared: &Shared, namespace: &str, canary: &Canary, why: Option<&'static str>) {
-    match why {
-        None => tracing::info!("delegated Jobs are left alone again: placing goes on"),
+async fn try_to_hatch(shared: &Shared, namespace: &str, body: Vec<u8>) -> Result<Canary, CallError> {
+    if shared.leadership.holds() {
+        match kubeio::create(&shared.manager, &paths::jobs(namespace), body, WRITE_DEADLINE).await {
+            Err(error) if !error.is_already_exists() => return Err(error),
+            _ => tokio::time::sleep(TIME_TO_ACT).await,
+        }
+    }
+    kubeio::get(&shared.manager, &paths::job(namespace, NAME), WRITE_DEADLINE).await
+}
+
+fn heed(shared: &Shared, namespace: &str, verdict: &Verdict) {
+    match verdict.why {
+        None => tracing::info!("delegated Jobs are left alone: work may be placed"),
         Some(why) => {
             tracing::error!(why, "placing is halted; what runs goes on");
             let reason = reasons::DELEGATION_BROKEN.into();
             let happening = Happening { severity: Severity::Warning, reason, message: why.into() };
-            shared.recorder.tell(about_job(namespace, NAME, &canary.metadata.uid), happening);
+            shared.recorder.tell(about_job(namespace, NAME, &verdict.uid), happening);
         }
     }
-    shared.lanes.plan_all(shared.index.halt(why.map(str::to_owned)));
+    let halt = verdict.why.map(|why| Halt::Because(why.to_owned()));
+    shared.lanes.plan_all(shared.index.heed_canary(halt));
 }
 
 #[cfg(test)]
@@ -140,6 +174,16 @@ mod tests {
     #[test]
     fn a_canary_that_nobody_touches_lets_work_be_placed() {
         assert_eq!(verdict_on(&json!({"managedBy": "jobferry.dev/canary"}), &json!({})), None);
+    }
+
+    #[test]
+    fn a_canary_that_was_acted_on_does_not_get_well_again() {
+        let told = |uid: &str, why| Verdict { uid: uid.into(), why };
+        let broken = told("c", Some("acted on"));
+        assert!(broken.is_news_after(&told("c", None)));
+        assert!(!told("c", None).is_news_after(&broken), "an event that was overtaken");
+        assert!(told("d", None).is_news_after(&broken), "another canary");
+        assert!(!told("c", None).is_news_after(&told("c", None)));
     }
 
     #[test]

@@ -1,41 +1,50 @@
 //! From a `Worker` to a client that reaches it.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Mutex, PoisonError},
-    time::Duration,
-};
+mod secrets;
+mod token;
 
-use base64::{
-    Engine,
-    prelude::{BASE64_STANDARD, BASE64_URL_SAFE_NO_PAD},
-};
+use std::{fmt::Display, time::Duration};
+
 use futures::{
-    StreamExt,
-    future::BoxFuture,
+    FutureExt, StreamExt,
+    future::{self, BoxFuture},
     stream::{self, BoxStream},
 };
-use jobferry_api::{KUBECONFIG_KEY, Worker};
+use jobferry_api::Worker;
 use jobferry_core::kubeconfig::{self, Access, Credential};
-use jobferry_kubeio::{self as kubeio, CallError, Collection, Event};
-use k8s_openapi::jiff::Timestamp;
+use jobferry_kubeio::CallError;
 use kube::{
     Client, Config,
+    client::ClientBuilder,
     config::{AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext},
 };
-use serde::Deserialize;
+use serde_json::Value;
+
+pub use secrets::KubeconfigSecrets;
+pub use token::Token;
 
 /// How to reach workers. Production reads Secrets; simulations hand out in-process clients.
 pub trait Connect: Send + Sync {
     /// A client for this worker. It must not repeat requests by itself.
     fn connect<'a>(&'a self, worker: &'a Worker) -> BoxFuture<'a, Result<Client, ConnectError>>;
 
-    /// When the credential that a worker was last connected by expires, if that is known.
-    fn expires(&self, _worker: &Worker) -> Option<Timestamp> {
+    /// The token that a worker was last connected by. `None`: it was connected by something else.
+    fn token(&self, _worker: &Worker) -> Option<Token> {
         None
     }
 
-    /// Names of Secrets whose content changed: workers that use them are connected anew.
+    /// After a change of a worker's Secret: the token in it, if everything else there is as it was.
+    fn successor<'a>(&'a self, _worker: &'a Worker) -> BoxFuture<'a, Option<Successor>> {
+        future::ready(None).boxed()
+    }
+
+    /// Puts a token in the place of the one that a worker was connected by, unless somebody changed that meanwhile.
+    fn store<'a>(&'a self, worker: &'a Worker, _token: &'a str) -> BoxFuture<'a, Result<(), ConnectError>> {
+        let name = worker.metadata.name.as_deref().unwrap_or_default();
+        future::ready(Err(ConnectError::Kubeconfig(format!("worker {name} has no Secret to keep a token in")))).boxed()
+    }
+
+    /// Names of Secrets whose content changed: workers that use them take up the change.
     fn changed_secrets(&self) -> BoxStream<'static, String> {
         stream::pending().boxed()
     }
@@ -67,115 +76,42 @@ pub enum ConnectError {
     Kubeconfig(String),
 }
 
-/// Reads workers' kubeconfigs from Secrets in the dispatcher's own namespace.
-pub struct KubeconfigSecrets {
-    manager: Client,
-    namespace: String,
-    /// When the credential in each Secret expires, as last read.
-    expiries: Mutex<BTreeMap<String, Timestamp>>,
+/// A token that may replace the one in use, once it has proved to be as good.
+pub struct Successor {
+    /// Reaches the worker by it.
+    pub(crate) client: Client,
+    text: String,
+    current: Token,
+}
+
+impl Successor {
+    /// From the next request on it is the token of the connection. No watch is dropped. False: it was already.
+    pub(crate) fn take_over(self) -> bool {
+        // It cannot fail: the client that tried it shows the same header.
+        self.current.replace(&self.text).unwrap_or_default()
+    }
 }
 
 /// Time to establish a connection to a worker; without it a black-holed address holds a request for half a minute.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-impl KubeconfigSecrets {
-    /// Secrets of `namespace` on the management cluster.
-    pub fn new(manager: Client, namespace: impl Into<String>) -> Self {
-        Self { manager, namespace: namespace.into(), expiries: Mutex::default() }
-    }
-
-    async fn read(&self, secret_name: &str) -> Result<Client, ConnectError> {
-        #[derive(Deserialize)]
-        struct Secret {
-            #[serde(default)]
-            data: BTreeMap<String, String>,
-        }
-        let (namespace, name) = (self.namespace.clone(), secret_name.to_owned());
-        let path = format!("/api/v1/namespaces/{namespace}/secrets/{name}");
-        let secret: Secret = kubeio::get(&self.manager, &path, crate::READ_DEADLINE)
-            .await
-            .map_err(|source| ConnectError::Secret { namespace: namespace.clone(), name: name.clone(), source })?;
-        let data = secret.data.get(KUBECONFIG_KEY).ok_or(ConnectError::NoKubeconfig { namespace, name })?;
-        let bytes = BASE64_STANDARD.decode(data).map_err(|e| ConnectError::Kubeconfig(e.to_string()))?;
-        let access = access_of(&bytes).map_err(ConnectError::Kubeconfig)?;
-        self.note_expiry(secret_name, expiry_of(&access.credential));
-        client_of(access).await
-    }
-
-    fn note_expiry(&self, secret: &str, expires: Option<Timestamp>) {
-        let mut known = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
-        match expires {
-            Some(at) => drop(known.insert(secret.to_owned(), at)),
-            None => drop(known.remove(secret)),
-        }
-    }
+/// A client that reaches a worker as the dispatcher would by this kubeconfig; its reasons to refuse it are the same.
+pub async fn reach(kubeconfig: &[u8]) -> Result<Client, ConnectError> {
+    let (access, _) = access_of(kubeconfig).map_err(ConnectError::Kubeconfig)?;
+    client_of(&access).await.map(|(client, _)| client)
 }
 
-impl Connect for KubeconfigSecrets {
-    fn connect<'a>(&'a self, worker: &'a Worker) -> BoxFuture<'a, Result<Client, ConnectError>> {
-        Box::pin(self.read(&worker.spec.kubeconfig_secret))
-    }
-
-    fn expires(&self, worker: &Worker) -> Option<Timestamp> {
-        let expiries = self.expiries.lock().unwrap_or_else(PoisonError::into_inner);
-        expiries.get(&worker.spec.kubeconfig_secret).copied()
-    }
-
-    fn changed_secrets(&self) -> BoxStream<'static, String> {
-        let path = format!("/api/v1/namespaces/{}/secrets", self.namespace);
-        let secrets = Collection::new(path, |secret: &SecretView| &secret.metadata.resource_version);
-        // What is there at the start has not changed: connections are about to be made from it.
-        let (mut versions, mut listed) = (BTreeMap::new(), false);
-        let changed = kubeio::watch(self.manager.clone(), secrets).map(move |event| {
-            let first = matches!(event, Event::Reset(_)) && !std::mem::replace(&mut listed, true);
-            let seen = match event {
-                Event::Reset(secrets) => secrets,
-                Event::Applied(secret) => vec![secret],
-                Event::Deleted(_) | Event::Interrupted(_) | Event::Resumed => Vec::new(),
-            };
-            let changed = seen.into_iter().filter_map(|SecretView { metadata }| {
-                let before = versions.insert(metadata.name.clone(), metadata.resource_version.clone());
-                (!first && before.as_ref() != Some(&metadata.resource_version)).then_some(metadata.name)
-            });
-            stream::iter(changed.collect::<Vec<_>>())
-        });
-        changed.flatten().boxed()
-    }
-}
-
-/// That a Secret changed, without its content: what is not in memory cannot leak.
-#[derive(Deserialize)]
-struct SecretView {
-    metadata: SecretMeta,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-struct SecretMeta {
-    name: String,
-    resource_version: String,
-}
-
-/// How to reach a worker, from a kubeconfig that is hostile until [`kubeconfig::read`] has let it pass.
-fn access_of(yaml: &[u8]) -> Result<Access, String> {
+/// How to reach a worker, from a kubeconfig that is hostile until [`kubeconfig::read`] has let it pass, and that document.
+fn access_of(yaml: &[u8]) -> Result<(Access, Value), String> {
     let text = std::str::from_utf8(yaml).map_err(|error| error.to_string())?;
-    let document: serde_json::Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
-    kubeconfig::read(&document).map_err(|error| error.to_string())
+    let document: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    let access = kubeconfig::read(&document).map_err(|error| error.to_string())?;
+    Ok((access, document))
 }
 
-/// When a credential expires: tokens of ServiceAccounts say so themselves. What else there is, is not looked into.
-fn expiry_of(credential: &Credential) -> Option<Timestamp> {
-    #[derive(Deserialize)]
-    struct Claims {
-        exp: i64,
-    }
-    let Credential::Token(token) = credential else { return None };
-    let claims = BASE64_URL_SAFE_NO_PAD.decode(token.split('.').nth(1)?).ok()?;
-    Timestamp::from_second(serde_json::from_slice::<Claims>(&claims).ok()?.exp).ok()
-}
-
-async fn client_of(access: Access) -> Result<Client, ConnectError> {
-    let refuse = |error: &dyn std::fmt::Display| ConnectError::Kubeconfig(error.to_string());
+/// A client, and the token that it shows if it shows one.
+async fn client_of(access: &Access) -> Result<(Client, Option<Token>), ConnectError> {
+    let refuse = |error: &dyn Display| ConnectError::Kubeconfig(error.to_string());
     let options = KubeConfigOptions::default();
     let mut config = Config::from_custom_kubeconfig(rebuilt(access), &options).await.map_err(|e| refuse(&e))?;
     // The environment of this process must not decide how workers are reached.
@@ -183,11 +119,19 @@ async fn client_of(access: Access) -> Result<Client, ConnectError> {
     config.connect_timeout = Some(CONNECT_TIMEOUT);
     // The client would repeat a POST after a 504: only the plan may decide that.
     config.default_retry = false;
-    Client::try_from(config).map_err(|e| refuse(&e))
+    let builder = ClientBuilder::try_from(config).map_err(|e| refuse(&e))?;
+    match &access.credential {
+        Credential::Certificate { .. } => Ok((builder.build(), None)),
+        Credential::Token(text) => {
+            let token = Token::new(text).map_err(|e| refuse(&e))?;
+            Ok((builder.with_layer(&token).build(), Some(token)))
+        }
+    }
 }
 
-/// A kubeconfig with what was allowed and nothing else.
-fn rebuilt(access: Access) -> Kubeconfig {
+/// A kubeconfig with what was allowed and nothing else. A token is not in it: [`Token`] shows the current one.
+fn rebuilt(access: &Access) -> Kubeconfig {
+    let access = access.clone();
     let cluster = Cluster {
         server: Some(access.server),
         certificate_authority_data: Some(access.certificate_authority_data),
@@ -195,7 +139,7 @@ fn rebuilt(access: Access) -> Kubeconfig {
         ..Cluster::default()
     };
     let auth_info = match access.credential {
-        Credential::Token(token) => AuthInfo { token: Some(token.into()), ..AuthInfo::default() },
+        Credential::Token(_) => AuthInfo::default(),
         Credential::Certificate { certificate, key } => AuthInfo {
             client_certificate_data: Some(certificate),
             client_key_data: Some(key.into()),

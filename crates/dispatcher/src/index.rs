@@ -1,6 +1,7 @@
 //! What the dispatcher knows, by workload UID and by worker. Fed by watches and by the answers to our own writes.
 
 mod deleted;
+mod halts;
 mod mirrors;
 mod orphans;
 mod policies;
@@ -17,7 +18,7 @@ use bytes::Bytes;
 use job_api::Rules;
 use jobferry_core::{
     action::Action,
-    knowledge::{Knowledge, Memory, Sighting, Surroundings},
+    knowledge::{Halt, Knowledge, Memory, Sighting, Surroundings},
     phase::{Phase, phase},
     placement::{Choice, Verdict, WorkerView, choose},
     plan::plan,
@@ -29,6 +30,7 @@ use jobferry_core::{
 };
 
 use deleted::Deleted;
+use halts::Halts;
 use orphans::Orphans;
 use waiting::Waiting;
 
@@ -61,8 +63,7 @@ struct State {
     workloads: HashMap<Uid, Knowledge>,
     workers: BTreeMap<String, WorkerView>,
     policies: Policies,
-    /// Why nothing new may be placed at all, if so.
-    halted: Option<String>,
+    halts: Halts,
     waiting: Waiting,
     deleted: Deleted,
     orphans: Orphans,
@@ -94,17 +95,19 @@ pub(crate) struct Planned {
 }
 
 /// Which lists of the manager have been seen. Before its workloads are listed every mirror would look like an orphan;
-/// before its policies and namespaces are, every worker would look open.
+/// before its policies and namespaces are, every worker would look open; before its workers are, every placement would
+/// look forgotten.
 #[derive(Debug, Default, Clone, Copy)]
 struct Listed {
     workloads: bool,
     policies: bool,
     namespaces: bool,
+    workers: bool,
 }
 
 impl Listed {
     const fn all(self) -> bool {
-        self.workloads && self.policies && self.namespaces
+        self.workloads && self.policies && self.namespaces && self.workers
     }
 }
 
@@ -189,7 +192,7 @@ impl Index {
         let state = self.lock();
         Survey {
             listed: state.listed.all(),
-            halted: state.halted.is_some(),
+            halted: matches!(state.halts.halted, Some(Halt::Because(_))),
             waiting: state.waiting.all().count(),
             workers: state.workers.clone(),
         }
@@ -210,7 +213,7 @@ impl Index {
     /// What is to be done for this workload.
     pub(crate) fn plan(&self, uid: &str, term: Term, now: Now) -> Planned {
         let mut state = self.lock();
-        let State { workloads, workers, policies, halted, listed, orphans, .. } = &mut *state;
+        let State { workloads, workers, policies, halts, listed, orphans, .. } = &mut *state;
         let mut planned = Planned { actions: Vec::new(), workload: None, woken: Vec::new() };
         let Some(known) = workloads.get_mut(uid).filter(|_| listed.all()) else { return planned };
         known.notice(workers, now);
@@ -218,7 +221,7 @@ impl Index {
         let around = Surroundings {
             workers,
             policies,
-            halted: halted.as_deref(),
+            halted: halts.halted.as_ref(),
             rules: term.rules,
             leading_since: term.since,
             leads_alone: term.alone,

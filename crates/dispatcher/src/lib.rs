@@ -10,6 +10,7 @@
 
 mod canary;
 mod connect;
+mod credentials;
 mod events;
 mod execute;
 mod finalizer;
@@ -21,13 +22,15 @@ mod metrics;
 mod paths;
 mod policies;
 mod report;
+mod restored;
+mod scope;
 mod workers;
 
 use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use job_api::Rules;
-use jobferry_core::{time::Now, workload::Workload};
+use jobferry_core::{knowledge::Halt, time::Now, workload::Workload};
 use jobferry_kubeio::{self as kubeio, CallError, Candidate, Collection, Event, Leadership, events::Recorder};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -35,7 +38,8 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-pub use connect::{Connect, ConnectError, KubeconfigSecrets};
+pub use connect::{Connect, ConnectError, KubeconfigSecrets, Successor, Token, reach};
+pub use credentials::request_token;
 pub use health::Vitals;
 pub use jobferry_kubeio::Lease;
 
@@ -168,6 +172,7 @@ async fn work(shared: Shared) {
     let shared = Arc::new(shared);
     shared.options.vitals.lead(&shared);
     if let Some(namespace) = shared.options.canary.clone() {
+        shared.index.heed_canary(Some(Halt::Undecided));
         spawn(&shared, canary::keep(Arc::clone(&shared), namespace));
     }
     lanes::start_manager_lane(&shared);

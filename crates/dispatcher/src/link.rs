@@ -1,17 +1,21 @@
 //! The connection to one worker: identity first, then its mirrors, for as long as the `Worker` exists.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use jobferry_api::{Worker, labels};
 use jobferry_core::{placement::Link, workload::Mirror};
-use jobferry_kubeio::{self as kubeio, Backoff, CallError, Collection, Event};
+use jobferry_kubeio::{self as kubeio, Backoff, CallError, Collection, Event, Urgency};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
-use crate::{READ_DEADLINE, ServerVersion, Shared, events, lanes, report, spawn_while};
+use crate::{
+    READ_DEADLINE, ServerVersion, Shared, credentials, events, lanes, report, restored,
+    scope::{self, Scope},
+    spawn_while,
+};
 
 /// The identity of a cluster: the UID of its kube-system namespace, which lives exactly as long as the cluster does.
 pub(crate) async fn identity_of(client: &Client) -> Result<String, CallError> {
@@ -90,14 +94,17 @@ async fn connect_and_follow(
     };
     let (minor, version) = (version.minor(), version.git_version);
     shared.lanes.plan_all(shared.index.change_worker(name, |worker| worker.minor = minor));
-    let mirrors = Collection::new("/apis/batch/v1/jobs", |mirror: &Mirror| &mirror.resource_version)
-        .labels(format!("{}={}", labels::ORIGIN, shared.origin))
-        .streamed(shared.options.streamed_lists)
-        .seed(shared.options.seed);
-    let mut events = std::pin::pin!(kubeio::watch(client.clone(), mirrors));
-    let expires = shared.options.connect.expires(worker);
-    let mut session = Session { shared, name, identity, version, expires, live: false, lane: false, complaint: None };
-    while let Some(event) = events.next().await {
+    let scopes = Scope::all_of(worker);
+    let mut events = scope::watch(&client, &scopes, ("/apis/batch/v1", "jobs"), |path| {
+        Collection::new(path, |mirror: &Mirror| &mirror.resource_version)
+            .labels(format!("{}={}", labels::ORIGIN, shared.origin))
+            .streamed(shared.options.streamed_lists)
+            .seed(shared.options.seed)
+    });
+    // What is not listed yet, or out of sight at the moment.
+    let mut unseen: BTreeSet<Scope> = scopes.into_iter().collect();
+    let mut session = Session { shared, worker, name, identity, version, live: false, lane: false, complaint: None };
+    while let Some((scope, event)) = events.next().await {
         // A list, and whatever comes after a break, may come from another cluster behind the same address.
         if matches!(event, Event::Reset(_) | Event::Resumed) {
             match check_identity(shared, name, &client).await {
@@ -111,21 +118,34 @@ async fn connect_and_follow(
         }
         match event {
             Event::Reset(mirrors) => {
-                let touched = shared.index.reset_mirrors(name, mirrors);
-                session.connected(&client, connection, backoff).await;
-                shared.lanes.plan_all(touched);
+                restored::check(shared, &mirrors).await;
+                let touched = shared.index.reset_mirrors(name, scope.namespace(), mirrors);
+                unseen.remove(&scope);
+                if unseen.is_empty() {
+                    session.connected(&client, connection, backoff).await;
+                }
+                shared.lanes.plan_of(name, Urgency::Normal, touched);
             }
-            Event::Resumed => session.connected(&client, connection, backoff).await,
+            Event::Resumed => {
+                unseen.remove(&scope);
+                if unseen.is_empty() {
+                    session.connected(&client, connection, backoff).await;
+                }
+            }
             Event::Applied(mirror) => {
                 shared.metrics().mirror_changed(&mirror.origin_uid);
-                let finished = mirror.is_finished();
-                let touched = shared.index.apply_mirror(name, mirror);
-                if finished { shared.lanes.plan_first(touched) } else { shared.lanes.plan_all(touched) }
+                let urgency = if mirror.is_finished() { Urgency::Urgent } else { Urgency::Normal };
+                shared.lanes.plan_of(name, urgency, shared.index.apply_mirror(name, mirror));
             }
-            Event::Deleted(mirror) => shared.lanes.plan_first(shared.index.delete_mirror(name, mirror)),
+            Event::Deleted(mirror) => {
+                shared.lanes.plan_of(name, Urgency::Urgent, shared.index.delete_mirror(name, mirror));
+            }
             Event::Interrupted(error) => match ended_by(&error) {
                 unfit @ Ended::Unfit(_) => return unfit,
-                Ended::Away(_) => session.interrupted(&error).await,
+                Ended::Away(_) => {
+                    unseen.insert(scope);
+                    session.interrupted(&error).await;
+                }
             },
         }
     }
@@ -135,11 +155,10 @@ async fn connect_and_follow(
 /// One connection, as far as people and plans are told of it.
 struct Session<'a> {
     shared: &'a Arc<Shared>,
+    worker: &'a Worker,
     name: &'a str,
     identity: String,
     version: String,
-    /// When its credential expires.
-    expires: Option<Timestamp>,
     live: bool,
     /// Its lane was started.
     lane: bool,
@@ -154,14 +173,17 @@ impl Session<'_> {
         // Not before its identity is checked and its mirrors are listed: what is asked there counts as proof.
         if !std::mem::replace(&mut self.lane, true) {
             lanes::start_worker_lane(self.shared, self.name, client, connection);
-            let warnings = events::repeat_warnings(Arc::clone(self.shared), self.name.to_owned(), client.clone());
+            let warnings = events::repeat_warnings(Arc::clone(self.shared), self.worker.clone(), client.clone());
             spawn_while(self.shared, connection, warnings);
+            let renewal = credentials::keep_fresh(Arc::clone(self.shared), self.worker.clone(), client.clone());
+            spawn_while(self.shared, connection, renewal);
         }
         if !std::mem::replace(&mut self.live, true) {
             tracing::info!(worker = self.name, identity = self.identity, version = self.version, "connected");
-            self.shared.metrics().connected(self.name, self.expires);
+            self.shared.metrics().connected(self.name);
             set_link(self.shared, self.name, Link::Live { identity: self.identity.clone() });
-            report::connected(self.shared, self.name, &self.identity, &self.version, self.expires).await;
+            let expires = credentials::expiry(self.shared, self.worker);
+            report::connected(self.shared, self.name, &self.identity, &self.version, expires).await;
         }
     }
 
@@ -177,7 +199,7 @@ impl Session<'_> {
 }
 
 fn set_link(shared: &Arc<Shared>, name: &str, link: Link) {
-    shared.lanes.plan_all(shared.index.change_worker(name, |worker| worker.link = link));
+    shared.lanes.plan_of(name, Urgency::Normal, shared.index.change_worker(name, |worker| worker.link = link));
 }
 
 /// The worker does not answer. A loss that is known goes on; a new one begins now, or when an earlier leader recorded it.
@@ -197,7 +219,9 @@ fn lose(shared: &Arc<Shared>, name: &str, recorded: Option<Timestamp>) -> Timest
 /// A worker that refuses our credentials, or does not let us watch, is there: it is not lost, but of no use.
 fn ended_by(error: &CallError) -> Ended {
     match error.refusal().map(|refusal| refusal.code) {
-        Some(401) => Ended::Unfit(format!("the credentials are refused: {error}")),
+        Some(401) => {
+            Ended::Unfit(format!("the credentials are refused: {error}; `jobferry worker join --renew` makes new ones"))
+        }
         Some(403) => Ended::Unfit(format!("a permission is missing: {error}")),
         _ => Ended::Away(error.to_string()),
     }

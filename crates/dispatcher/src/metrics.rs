@@ -198,9 +198,13 @@ impl Metrics {
         self.refusals.get_or_create(&of(worker)).inc();
     }
 
-    /// A worker was connected, by a credential that expires then, if that is known.
-    pub(crate) fn connected(&self, worker: &str, expires: Option<Timestamp>) {
+    /// A worker was connected.
+    pub(crate) fn connected(&self, worker: &str) {
         self.connections.get_or_create(&of(worker)).inc();
+    }
+
+    /// The credential of a worker expires then, if that is known.
+    pub(crate) fn credential_expires(&self, worker: &str, expires: Option<Timestamp>) {
         match expires {
             Some(at) => drop(self.credential_expiry.get_or_create(&of(worker)).set(at.as_second())),
             None => drop(self.credential_expiry.remove(&of(worker))),

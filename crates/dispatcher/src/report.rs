@@ -36,6 +36,11 @@ pub(crate) async fn connected(
     write(shared, worker, &status).await;
 }
 
+/// It has another credential, which expires then.
+pub(crate) async fn credential(shared: &Arc<Shared>, worker: &str, expires: Option<Timestamp>) {
+    write(shared, worker, &json!({"credentialExpires": expires.map(|at| whole_seconds(at).to_string())})).await;
+}
+
 /// It does not answer, since that time: a later leader takes the clock over from here.
 pub(crate) async fn disconnected(shared: &Arc<Shared>, worker: &str, why: &str, since: Timestamp) {
     let now = whole_seconds(shared.clock.now().wall).to_string();

@@ -1,4 +1,5 @@
-//! Follows the `Worker` objects: a connection for each, made anew when its credentials change.
+//! Follows the `Worker` objects: a connection for each, made anew when it leads elsewhere. A token that replaces another is
+//! taken up by the connection as it is.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -9,9 +10,10 @@ use futures::{StreamExt, stream};
 use jobferry_api::Worker;
 use jobferry_core::placement::Link;
 use jobferry_kubeio::{self as kubeio, Collection, Event};
+use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Shared, finalizer, link, paths, spawn};
+use crate::{Shared, credentials, finalizer, link, paths, spawn};
 
 /// A connection that was started.
 struct Started {
@@ -23,19 +25,28 @@ struct Started {
 enum Change {
     Worker(Box<Event<Worker>>),
     Secret(String),
+    /// The credentials of this worker changed by more than a token.
+    Elsewhere(String),
 }
 
 pub(crate) async fn follow_workers(shared: Arc<Shared>) {
     let workers = Collection::new(paths::WORKERS, version_of).seed(shared.options.seed);
     let workers = kubeio::watch(shared.manager.clone(), workers).map(|event| Change::Worker(Box::new(event)));
     let secrets = shared.options.connect.changed_secrets().map(Change::Secret);
-    let mut changes = std::pin::pin!(stream::select(workers, secrets));
+    let (leads_elsewhere, mut elsewhere) = mpsc::unbounded_channel();
+    let elsewhere = stream::poll_fn(move |context| elsewhere.poll_recv(context)).map(Change::Elsewhere);
+    let mut changes = std::pin::pin!(stream::select(workers, stream::select(secrets, elsewhere)));
     let mut started = BTreeMap::new();
     while let Some(change) = changes.next().await {
         match change {
             Change::Worker(event) => follow_event(&shared, &mut started, *event),
             Change::Secret(secret) => {
-                for running in started.values_mut().filter(|r| r.worker.spec.kubeconfig_secret == secret) {
+                for running in started.values().filter(|r| r.worker.spec.kubeconfig_secret == secret) {
+                    take_up(&shared, &running.worker, &leads_elsewhere);
+                }
+            }
+            Change::Elsewhere(name) => {
+                if let Some(running) = started.get_mut(&name) {
                     reconnect(&shared, running);
                 }
             }
@@ -54,6 +65,7 @@ fn follow_event(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, e
             for worker in workers {
                 apply(shared, started, worker);
             }
+            shared.lanes.plan_all(shared.index.know_all_workers());
         }
         Event::Applied(worker) => apply(shared, started, worker),
         Event::Deleted(worker) => stop(shared, started, &worker.metadata.name.unwrap_or_default()),
@@ -73,10 +85,12 @@ fn apply(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, worker: 
     if started.get(&name).is_some_and(|running| running.worker.metadata.uid != worker.metadata.uid) {
         stop(shared, started, &name);
     }
+    shared.index.add_worker(&name);
     let touched = shared.index.change_worker(&name, |view| {
         view.labels = worker.metadata.labels.clone().unwrap_or_default();
         // One that is about to go gets no new work.
         view.cordoned = worker.spec.cordoned || is_deleted(&worker);
+        view.namespaces = worker.spec.namespaces.clone().map(|namespaces| namespaces.into_iter().collect());
     });
     shared.lanes.plan_all(touched);
     if started.get(&name).is_none_or(|before| is_deleted(&before.worker) != is_deleted(&worker)) {
@@ -89,7 +103,8 @@ fn apply(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, worker: 
         }
         Entry::Occupied(entry) => {
             let running = entry.into_mut();
-            let moved = running.worker.spec.kubeconfig_secret != worker.spec.kubeconfig_secret;
+            let way = |worker: &Worker| (worker.spec.kubeconfig_secret.clone(), worker.spec.namespaces.clone());
+            let moved = way(&running.worker) != way(&worker);
             running.worker = worker;
             if moved {
                 reconnect(shared, running);
@@ -106,6 +121,16 @@ fn connect(shared: &Arc<Shared>, worker: &Worker) -> CancellationToken {
     let stop = shared.shutdown.child_token();
     spawn(shared, link::keep_connected(Arc::clone(shared), worker.clone(), stop.clone()));
     stop
+}
+
+/// Asks the worker itself whether it takes the new token, in a task of its own: one that hangs holds up nobody else.
+fn take_up(shared: &Arc<Shared>, worker: &Worker, leads_elsewhere: &mpsc::UnboundedSender<String>) {
+    let (by, worker, leads_elsewhere) = (Arc::clone(shared), worker.clone(), leads_elsewhere.clone());
+    spawn(shared, async move {
+        if !credentials::take_up(&by, &worker).await {
+            let _ = leads_elsewhere.send(worker.metadata.name.unwrap_or_default());
+        }
+    });
 }
 
 /// Connects by other credentials. What is known of the worker's mirrors stays: running work is not touched.

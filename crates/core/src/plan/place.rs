@@ -9,7 +9,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::Case;
 use crate::{
     action::Action,
-    placement::{Choice, Chosen, Decision, Unplaceable, Verdict, choose},
+    knowledge::Halt,
+    placement::{Choice, Chosen, Decision, Link, Unplaceable, Verdict, choose},
     record::Placement,
     refusal::Refusal,
     time::WAITING_INTERVAL,
@@ -24,13 +25,19 @@ impl Case<'_> {
 
     /// Records the placement on the worker that fits best, or tells why none does.
     pub(super) fn place_as(&self, placement: impl FnOnce(Chosen) -> Placement) -> Vec<Action> {
-        if let Some(why) = self.around.halted {
-            return self.tell(false, api::conditions::REASON_HALTED, why.to_owned());
+        match self.around.halted {
+            None => {}
+            Some(Halt::Undecided) => return Vec::new(),
+            Some(Halt::Because(why)) => return self.tell(false, api::conditions::REASON_HALTED, why.clone()),
         }
         let (reason, message) = match self.choose() {
             Ok(Decision { chosen: Some(chosen), .. }) => return vec![Action::RecordPlacement(placement(chosen))],
             // A free slot is a matter of milliseconds: no news for anybody.
             Ok(decision) if decision.verdicts.values().any(|verdict| *verdict == Verdict::NoFreeSlot) => {
+                return self.ask_again().into_iter().collect();
+            }
+            // Nor is a worker that is asked for the first time.
+            Ok(_) if self.around.workers.values().any(|worker| worker.link == Link::Connecting) => {
                 return self.ask_again().into_iter().collect();
             }
             Ok(decision) => (api::conditions::REASON_NO_WORKER_FITS, decision.why_not()),

@@ -9,7 +9,7 @@ use super::*;
 use crate::{
     action::MirrorRef,
     forward::Forwarded,
-    knowledge::{Absence, Memory, Sighting},
+    knowledge::{Absence, Halt, Memory, Sighting},
     placement::Link,
     policy::{Policies, Policy},
     refusal::{Ground, Refusal},
@@ -27,7 +27,7 @@ struct World {
     known: Knowledge,
     workers: BTreeMap<String, WorkerView>,
     policies: Policies,
-    halted: Option<&'static str>,
+    halted: Option<Halt>,
     leads_alone: bool,
     may_delete_orphan: bool,
     job: Value,
@@ -138,7 +138,7 @@ impl World {
         let around = Surroundings {
             workers: &self.workers,
             policies: &self.policies,
-            halted: self.halted,
+            halted: self.halted.as_ref(),
             rules: Rules::newest(),
             leading_since: Duration::ZERO,
             leads_alone: self.leads_alone,

@@ -4,7 +4,7 @@
 use std::{collections::HashMap, sync::Arc, time::Duration};
 
 use futures::StreamExt;
-use jobferry_api::{annotations, labels};
+use jobferry_api::{Worker, annotations, labels};
 use jobferry_kubeio::{
     self as kubeio, Collection, Event,
     events::{About, Happening, Severity},
@@ -13,7 +13,10 @@ use kube::Client;
 use serde::Deserialize;
 
 use super::about_job;
-use crate::{Shared, paths};
+use crate::{
+    Shared, paths,
+    scope::{self, Scope},
+};
 
 const DEADLINE: Duration = Duration::from_secs(5);
 /// Jobs whose owner is remembered. A worker in trouble complains about the same ones again and again.
@@ -48,13 +51,15 @@ struct Object {
 }
 
 /// Repeats the warnings of one worker for as long as it is polled. It has a task of its own: nothing waits for it.
-pub(crate) async fn repeat_warnings(shared: Arc<Shared>, worker: String, client: Client) {
-    let warnings = Collection::new("/api/v1/events", |complaint: &Complaint| &complaint.metadata.resource_version)
-        .fields("involvedObject.kind=Job,type=Warning")
-        .seed(shared.options.seed);
-    let mut events = std::pin::pin!(kubeio::watch(client.clone(), warnings));
+pub(crate) async fn repeat_warnings(shared: Arc<Shared>, worker: Worker, client: Client) {
+    let mut events = scope::watch(&client, &Scope::all_of(&worker), ("/api/v1", "events"), |path| {
+        Collection::new(path, |complaint: &Complaint| &complaint.metadata.resource_version)
+            .fields("involvedObject.kind=Job,type=Warning")
+            .seed(shared.options.seed)
+    });
+    let worker = worker.metadata.name.unwrap_or_default();
     let mut owners = Owners::default();
-    while let Some(event) = events.next().await {
+    while let Some((_, event)) = events.next().await {
         match event {
             Event::Applied(complaint) => {
                 if let Some(about) = owners.owner_of(&shared, &client, &complaint.involved_object).await {

@@ -11,11 +11,10 @@ use jobferry_core::{
 };
 use jobferry_kubeio::{self as kubeio, Patch};
 use k8s_openapi::api::batch::v1::JobStatus;
-use serde::Deserialize;
 use serde_json::Value;
 
 use super::{Unfinished, decode, log, name_of};
-use crate::{Shared, link, paths};
+use crate::{Shared, link, paths, restored};
 
 pub(super) async fn record_placement(
     shared: &Arc<Shared>,
@@ -77,15 +76,6 @@ pub(super) async fn read_again(shared: &Arc<Shared>, workload: &Workload) -> Res
 /// Finds out whether the workload is gone. The manager must be the one that we know: another cluster behind its address
 /// has none of our workloads; and its own version tells whether it was restored from a backup.
 pub(super) async fn prove_gone(shared: &Arc<Shared>, uid: &str, namespace: &str, name: &str) -> Result<(), Unfinished> {
-    #[derive(Deserialize)]
-    struct List {
-        metadata: ListMeta,
-    }
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct ListMeta {
-        resource_version: String,
-    }
     if let Some(found) = read(shared, uid, namespace, name).await? {
         shared.lanes.plan_all(shared.index.apply_workload(found));
         return Ok(());
@@ -94,9 +84,7 @@ pub(super) async fn prove_gone(shared: &Arc<Shared>, uid: &str, namespace: &str,
     if identity != shared.origin {
         return Err(log("prove a workload gone", uid, &format!("another cluster, {identity}, answers as manager")));
     }
-    let path = format!("{}?limit=1", paths::jobs(namespace));
-    let list: List = kubeio::get(&shared.manager, &path, WRITE_DEADLINE).await.map_err(|e| log("list", uid, &e))?;
-    let version = list.metadata.resource_version.parse().unwrap_or(0);
+    let version = restored::manager_version(shared).await.map_err(|e| log("ask for the manager's version", uid, &e))?;
     shared.index.remember(uid, |memory| memory.gone = Some(version));
     shared.lanes.plan_all([uid.to_owned()]);
     Ok(())

@@ -11,12 +11,15 @@ use jobferry_core::{
 use super::{Index, State, Uid, is_older, placed_on, uid_of};
 
 impl Index {
-    /// A worker's whole list of mirrors. Those that were known and are not in it have vanished; workloads that are placed
-    /// there without a mirror want a look as well.
-    pub(crate) fn reset_mirrors(&self, worker: &str, mirrors: Vec<Mirror>) -> Vec<Uid> {
+    /// A worker's whole list of mirrors, in one namespace or in all. Those that were known and are not in it have vanished;
+    /// workloads that are placed there without a mirror want a look as well.
+    pub(crate) fn reset_mirrors(&self, worker: &str, namespace: Option<&str>, mirrors: Vec<Mirror>) -> Vec<Uid> {
         let mut state = self.lock();
         let listed: BTreeSet<&str> = mirrors.iter().map(|m| m.origin_uid.as_str()).collect();
-        let concerned = |known: &Knowledge| known.mirrors.contains_key(worker) || placed_on(known) == Some(worker);
+        let concerned = |known: &Knowledge| {
+            (known.mirrors.contains_key(worker) || placed_on(known) == Some(worker))
+                && namespace.is_none_or(|namespace| namespace_of(known, worker) == Some(namespace))
+        };
         let missing = state.workloads.iter().filter(|(uid, known)| !listed.contains(uid.as_str()) && concerned(known));
         let mut touched: Vec<Uid> = missing.map(|(uid, _)| uid.clone()).collect();
         touched.sort_unstable();
@@ -146,6 +149,13 @@ impl State {
         });
         Some(uid)
     }
+}
+
+/// The namespace of a workload or, when it is gone, of the mirror that it left on this worker.
+fn namespace_of<'a>(known: &'a Knowledge, worker: &str) -> Option<&'a str> {
+    let mirror = known.mirrors.get(worker).map(|(Sighting::Present(mirror) | Sighting::Vanished(mirror))| mirror);
+    let workload = known.workload.as_ref().map(|workload| workload.namespace.as_str());
+    workload.or(mirror.map(|mirror| mirror.namespace.as_str()))
 }
 
 fn vanish(known: &mut Knowledge, worker: &str) {

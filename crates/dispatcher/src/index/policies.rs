@@ -1,4 +1,4 @@
-//! What is known of policies, of the namespaces that choose among them, and whether anything may be placed at all.
+//! What is known of policies, and of the namespaces that choose among them.
 
 use std::collections::BTreeMap;
 
@@ -40,13 +40,6 @@ impl Index {
             state.workloads.iter().filter(|(_, known)| inside(known)).map(|(uid, _)| uid.clone()).collect();
         touched.sort_unstable();
         touched
-    }
-
-    /// Nothing new is placed for as long as there is a reason.
-    pub(crate) fn halt(&self, why: Option<String>) -> Vec<Uid> {
-        let mut state = self.lock();
-        state.halted = why;
-        state.waiting.all().collect()
     }
 }
 

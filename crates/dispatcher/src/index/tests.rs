@@ -1,11 +1,12 @@
 //! What the index makes of events, answers, and their order.
 
 use super::*;
-use jobferry_core::placement::CREATE_SLOTS;
-use jobferry_core::{knowledge::Absence, placement::Link, workload::Mirror};
 use jobferry_core::{
+    knowledge::Absence,
+    placement::{CREATE_SLOTS, Link},
     refusal::{Ground, Refusal},
     time::{Now, ORPHAN_BATCH},
+    workload::Mirror,
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
@@ -42,10 +43,12 @@ fn index(workers: &[&str]) -> Index {
     for name in workers {
         go_live(&index, name);
     }
+    index.know_all_workers();
     index
 }
 
 fn go_live(index: &Index, name: &str) -> Vec<Uid> {
+    index.add_worker(name);
     index.change_worker(name, |worker| worker.link = Link::Live { identity: format!("id-{name}") })
 }
 
@@ -70,7 +73,7 @@ fn an_answer_that_the_watch_has_overtaken_changes_nothing() {
     index.apply_mirror("eu-1", mirror("u1", "m2", 13));
     index.delete_mirror("eu-1", mirror("u1", "m1", 14));
     assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m2", 13))), "another mirror's end");
-    index.reset_mirrors("eu-1", vec![mirror("u1", "m2", 3)]);
+    index.reset_mirrors("eu-1", None, vec![mirror("u1", "m2", 3)]);
     assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m2", 3))), "a list is the truth");
 }
 
@@ -93,6 +96,8 @@ fn nothing_is_planned_before_all_of_the_managers_lists_were_seen() {
     assert_eq!(index.reset_workloads(Vec::new()), ["u1"]);
     assert!(plan_of(&index, "u1").actions.is_empty(), "its namespace may name a policy");
     assert_eq!(index.reset_namespaces(BTreeMap::new()), ["u1"]);
+    assert!(plan_of(&index, "u1").actions.is_empty(), "more workers may be registered");
+    assert_eq!(index.know_all_workers(), ["u1"]);
     assert!(matches!(plan_of(&index, "u1").actions[..], [Action::ProveGone { .. }]));
 }
 
@@ -177,4 +182,37 @@ fn mirrors_whose_workload_was_never_seen_are_deleted_in_batches() {
     }
     assert_eq!(deletes(&index), ORPHAN_BATCH);
     assert_eq!(deletes(&index), ORPHAN_BATCH, "the same ones, planned again");
+}
+
+#[test]
+fn a_worker_that_is_gone_is_not_brought_back_by_its_last_words() {
+    let index = index(&["eu-1"]);
+    index.remove_worker("eu-1");
+    assert_eq!(index.change_worker("eu-1", |worker| worker.link = Link::Connecting), [] as [Uid; 0]);
+    assert_eq!(index.worker("eu-1"), None);
+}
+
+#[test]
+fn what_one_worker_refuses_is_looked_at_again_when_another_one_opens() {
+    let index = index(&["eu-1", "us-1"]);
+    index.apply_workload(placed("u1", 1, "eu-1"));
+    let refusal = Refusal { epoch: 1, ground: Ground::Quota, why: "full".into(), at: NOW.monotonic, times: 1 };
+    index.remember("u1", |memory| drop(memory.refusals.insert("eu-1".into(), refusal)));
+    assert_eq!(index.change_worker("us-1", |worker| worker.cordoned = true), ["u1"]);
+    assert_eq!(index.change_worker("us-1", |worker| worker.cordoned = true), [] as [Uid; 0], "no news");
+}
+
+#[test]
+fn after_a_restore_nothing_is_placed_before_every_worker_was_seen() {
+    let index = index(&["eu-1"]);
+    index.add_worker("us-1");
+    index.apply_workload(workload("u1", 1));
+    index.note_manager_version(40);
+    assert_eq!(index.manager_version(), 40);
+    index.find_restored("ml/train".into());
+    let plan = plan_of(&index, "u1").actions;
+    assert!(matches!(&plan[..], [Action::Tell(told)] if told.message.contains("us-1")), "{plan:?}");
+    assert!(index.survey().halted);
+    assert_eq!(go_live(&index, "us-1"), ["u1"]);
+    assert!(matches!(plan_of(&index, "u1").actions[..], [Action::RecordPlacement(_)]));
 }

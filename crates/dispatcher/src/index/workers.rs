@@ -7,39 +7,53 @@ use jobferry_core::{
     placement::{Link, WorkerView},
 };
 
-use super::{Index, Uid, load_of, placed_on};
+use super::{Index, State, Uid, load_of, placed_on};
 
 impl Index {
-    /// Adds or changes a worker; returns the workloads that may fit now.
+    /// All Workers were listed: from now on a worker that is not known is not registered.
+    pub(crate) fn know_all_workers(&self) -> Vec<Uid> {
+        let mut state = self.lock();
+        if std::mem::replace(&mut state.listed.workers, true) { Vec::new() } else { state.everything() }
+    }
+
+    /// A worker was registered.
+    pub(crate) fn add_worker(&self, name: &str) {
+        let mut state = self.lock();
+        if state.workers.contains_key(name) {
+            return;
+        }
+        let placed = state.workloads.values().filter_map(load_of).filter(|load| load.worker == name);
+        let (mut unfinished, mut unacknowledged) = (0, 0);
+        for load in placed {
+            unfinished += 1;
+            unacknowledged += u32::from(load.unacknowledged);
+        }
+        state.workers.insert(name.to_owned(), WorkerView { unacknowledged, unfinished, ..WorkerView::default() });
+        state.settle_halts();
+    }
+
+    /// Changes a worker, if it is (still) registered; returns the workloads that may fit now.
     pub(crate) fn change_worker(&self, name: &str, change: impl FnOnce(&mut WorkerView)) -> Vec<Uid> {
         let mut state = self.lock();
-        if !state.workers.contains_key(name) {
-            let placed = state.workloads.values().filter_map(load_of).filter(|load| load.worker == name);
-            let (mut unfinished, mut unacknowledged) = (0, 0);
-            for load in placed {
-                unfinished += 1;
-                unacknowledged += u32::from(load.unacknowledged);
-            }
-            state.workers.insert(name.to_owned(), WorkerView { unacknowledged, unfinished, ..WorkerView::default() });
+        let Some(worker) = state.workers.get_mut(name) else { return Vec::new() };
+        let before = worker.clone();
+        change(worker);
+        let (changed, came_or_went) = (before != *worker, before.link != worker.link);
+        if !changed {
+            return Vec::new();
         }
-        let mut came_or_went = false;
-        if let Some(worker) = state.workers.get_mut(name) {
-            let before = worker.link.clone();
-            change(worker);
-            came_or_went = before != worker.link;
-        }
+        state.settle_halts();
         let mut touched: Vec<Uid> = state.waiting.all().collect();
-        if came_or_went {
+        let concerned = |known: &Knowledge| {
+            let at = placed_on(known);
+            // A worker that opens may be a better place for what another one refuses.
+            let refused = at.is_some_and(|at| known.memory.refusals.contains_key(at));
             // What is placed there, or has a mirror there, may be seen again, or may be lost. So may what is on workers
             // that are away: whether they count as lost depends on how many of them there are.
-            let away =
-                |worker: &str| matches!(state.workers.get(worker), Some(WorkerView { link: Link::Away { .. }, .. }));
-            let concerned = |known: &Knowledge| {
-                known.mirrors.contains_key(name)
-                    || placed_on(known).is_some_and(|worker| worker == name || away(worker))
-            };
-            touched.extend(state.workloads.iter().filter(|(_, known)| concerned(known)).map(|(uid, _)| uid.clone()));
-        }
+            let concerns = known.mirrors.contains_key(name) || at.is_some_and(|at| at == name || state.is_away(at));
+            refused || (came_or_went && concerns)
+        };
+        touched.extend(state.those(concerned));
         touched.sort_unstable();
         touched.dedup();
         touched
@@ -51,13 +65,15 @@ impl Index {
         state.workers.remove(name);
         state.waiting.forget_worker(name);
         state.identities.retain(|_, worker| worker != name);
+        state.settle_halts();
         let concerned = |known: &Knowledge| known.mirrors.contains_key(name) || placed_on(known) == Some(name);
-        let mut touched: Vec<Uid> =
-            state.workloads.iter().filter(|(_, known)| concerned(known)).map(|(uid, _)| uid.clone()).collect();
-        touched.sort_unstable();
+        let mut touched = state.those(concerned);
         for uid in &touched {
             state.change(uid, |known| drop(known.mirrors.remove(name)));
         }
+        // With fewer workers those that are away may be too many, or not any more.
+        let away = state.those(|known| placed_on(known).is_some_and(|at| state.is_away(at)));
+        touched.extend(away);
         touched.extend(state.waiting.all());
         state.with_woken(touched)
     }
@@ -83,5 +99,19 @@ impl Index {
                 Ok(())
             }
         }
+    }
+}
+
+impl State {
+    fn is_away(&self, worker: &str) -> bool {
+        matches!(self.workers.get(worker), Some(WorkerView { link: Link::Away { .. }, .. }))
+    }
+
+    /// The workloads that are like that, in the order of their UIDs.
+    fn those(&self, like: impl Fn(&Knowledge) -> bool) -> Vec<Uid> {
+        let mut those: Vec<Uid> =
+            self.workloads.iter().filter(|(_, known)| like(known)).map(|(uid, _)| uid.clone()).collect();
+        those.sort_unstable();
+        those
     }
 }

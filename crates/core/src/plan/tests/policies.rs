@@ -50,8 +50,10 @@ fn a_workload_without_a_usable_policy_waits_and_says_which() {
 
 #[test]
 fn nothing_is_placed_while_dispatching_is_halted() {
-    let halted = World { halted: Some("somebody acts on delegated Jobs"), ..world() };
-    assert_eq!(told(&halted.plan()), ("Halted", "somebody acts on delegated Jobs"));
+    let halted = |halt| World { halted: Some(halt), ..world() }.plan();
+    let plan = halted(Halt::Because("somebody acts on delegated Jobs".into()));
+    assert_eq!(told(&plan), ("Halted", "somebody acts on delegated Jobs"));
+    assert_eq!(halted(Halt::Undecided), [], "it will be known in a moment");
 }
 
 #[test]
