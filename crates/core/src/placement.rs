@@ -272,7 +272,7 @@ mod tests {
         };
         let link = Link::Live { identity: "i".into() };
         let namespaces = Some(BTreeSet::from(["ml".to_owned(), "web".to_owned()]));
-        let workers = BTreeMap::from([("eu-1".to_owned(), WorkerView { link, namespaces, ..WorkerView::default() })]);
+        let workers = BTreeMap::from([("eu-1".to_owned(), WorkerView { namespaces, link, ..WorkerView::default() })]);
         for (namespace, verdict) in [("ml", Verdict::Fits), ("web", Verdict::Fits), ("hr", Verdict::NamespaceNotTaken)]
         {
             let decision = choose(Choice {

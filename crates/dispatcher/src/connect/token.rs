@@ -64,7 +64,7 @@ impl Changes {
     pub(crate) async fn next(&mut self) {
         if self.0.changed().await.is_err() {
             // Nobody is left who could replace it.
-            std::future::pending().await
+            std::future::pending::<()>().await;
         }
     }
 }
