@@ -33,3 +33,11 @@ pub const REASON_WORKER_LOST: &str = "WorkerLost";
 pub const CONNECTED: &str = "Connected";
 /// On a Worker: its credentials and identity are fit to be used.
 pub const ACCEPTED: &str = "Accepted";
+/// Reason of a Worker's [`ACCEPTED`]: it may be used.
+pub const REASON_ACCEPTED: &str = "Accepted";
+/// Reason of a Worker's conditions: it must not be used until somebody changes something.
+pub const REASON_UNFIT: &str = "Refused";
+/// Reason of a Worker's [`CONNECTED`]: its mirrors are watched.
+pub const REASON_WATCHING: &str = "Watching";
+/// Reason of a Worker's [`CONNECTED`]: it does not answer.
+pub const REASON_NO_ANSWER: &str = "NoAnswer";

@@ -34,6 +34,8 @@ pub struct WorkerView {
     pub namespaces: Option<BTreeSet<String>>,
     /// The minor version of its Kubernetes, once known.
     pub minor: Option<u32>,
+    /// It does not answer what is asked of it, though it can be watched.
+    pub struggling: bool,
     /// Whether we can talk to it.
     pub link: Link,
     /// Mirrors that were placed there and whose creation has not been acknowledged yet.
@@ -86,6 +88,8 @@ pub enum Verdict {
     Cordoned,
     /// No live connection.
     NotConnected,
+    /// It does not answer requests at the moment.
+    Struggling,
     /// Its credentials or identity were refused.
     Unfit,
     /// The workload names other workers.
@@ -118,6 +122,7 @@ impl fmt::Display for Verdict {
             Self::Fits => "fits",
             Self::Cordoned => "cordoned",
             Self::NotConnected => "not connected",
+            Self::Struggling => "does not answer requests",
             Self::Unfit => "not accepted",
             Self::NotNamed => "not among the named workers",
             Self::SelectorMismatch => "labels do not match the selector",
@@ -231,6 +236,7 @@ fn verdict(name: &str, worker: &WorkerView, choice: Choice<'_>, policy: &Policy,
     match worker.link {
         Link::Unfit { .. } => return Verdict::Unfit,
         Link::Connecting | Link::Away { .. } => return Verdict::NotConnected,
+        Link::Live { .. } if worker.struggling => return Verdict::Struggling,
         Link::Live { .. } => {}
     }
     if let Some(refusal) = choice.refusals.get(name).filter(|refusal| refusal.over_at() > choice.now) {

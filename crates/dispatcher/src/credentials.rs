@@ -69,7 +69,7 @@ pub(crate) async fn keep_fresh(shared: Arc<Shared>, worker: Worker, client: Clie
         rest_until = shared.clock.now().monotonic + claims.as_ref().map_or(LAST_RETRY, Claims::rest);
         let expires = claims.map(|claims| claims.expires);
         shared.metrics().credential_expires(name, expires);
-        report::credential(&shared, name, expires).await;
+        report::credential(&shared, &worker, expires).await;
     }
 }
 

@@ -15,7 +15,12 @@ use serde::de::DeserializeOwned;
 use crate::{Shared, events};
 
 /// The action did not come to its end.
-pub(crate) struct Unfinished;
+pub(crate) enum Unfinished {
+    /// Things are not as the plan thought, or the answer was no.
+    Again,
+    /// There was no answer.
+    Unanswered,
+}
 
 /// Carries out an action of the manager's lane.
 pub(crate) async fn on_manager(
@@ -96,7 +101,17 @@ fn decode<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Unfinished> {
 
 fn log(what: &'static str, uid: &str, error: &dyn std::fmt::Display) -> Unfinished {
     tracing::warn!(uid, %error, "could not {what}; trying again");
-    Unfinished
+    Unfinished::Again
+}
+
+/// The same for a request to a worker: whether there was an answer is what its breaker goes by.
+fn failed(what: &'static str, uid: &str, error: &CallError) -> Unfinished {
+    log(what, uid, error);
+    match error {
+        CallError::Deadline(_) | CallError::Transport(_) => Unfinished::Unanswered,
+        CallError::Refused(refusal) if refusal.code >= 500 => Unfinished::Unanswered,
+        CallError::Refused(_) | CallError::Unreadable(_) => Unfinished::Again,
+    }
 }
 
 fn name_of(workload: &Workload) -> String {

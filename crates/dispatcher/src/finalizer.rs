@@ -66,7 +66,10 @@ async fn settled(shared: &Shared, worker: &Worker) -> bool {
 /// Puts the finalizer on or takes it off, until it is done or the Worker is gone.
 async fn write(shared: &Shared, worker: &Worker, held: bool) {
     let name = worker.metadata.name.as_deref().unwrap_or_default();
-    while let Err(error) = try_write(shared, name, worker.metadata.uid.as_deref(), held).await {
+    // A leader that comes later looks at every Worker anew.
+    while shared.leadership.holds()
+        && let Err(error) = try_write(shared, name, worker.metadata.uid.as_deref(), held).await
+    {
         if error.is_not_found() {
             return;
         }

@@ -29,6 +29,9 @@ use jobferry_core::{
     workload::Workload,
 };
 
+use jobferry_kubeio::events::About;
+
+use crate::events::about_job;
 use deleted::Deleted;
 use halts::Halts;
 use orphans::Orphans;
@@ -94,20 +97,33 @@ pub(crate) struct Planned {
     pub(crate) woken: Vec<Uid>,
 }
 
-/// Which lists of the manager have been seen. Before its workloads are listed every mirror would look like an orphan;
+/// The lists of the manager that plans look at. Before its workloads are listed every mirror would look like an orphan;
 /// before its policies and namespaces are, every worker would look open; before its workers are, every placement would
 /// look forgotten.
-#[derive(Debug, Default, Clone, Copy)]
-struct Listed {
-    workloads: bool,
-    policies: bool,
-    namespaces: bool,
-    workers: bool,
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum List {
+    Workloads,
+    Policies,
+    Namespaces,
+    Workers,
 }
 
+impl List {
+    const ALL: usize = 4;
+}
+
+/// Those that have been seen.
+#[derive(Debug, Default)]
+struct Listed(BTreeSet<List>);
+
 impl Listed {
-    const fn all(self) -> bool {
-        self.workloads && self.policies && self.namespaces && self.workers
+    /// Whether it is the first of its kind.
+    fn add(&mut self, list: List) -> bool {
+        self.0.insert(list)
+    }
+
+    fn all(&self) -> bool {
+        self.0.len() == List::ALL
     }
 }
 
@@ -123,7 +139,7 @@ impl Index {
     pub(crate) fn reset_workloads(&self, workloads: Vec<Workload>) -> Vec<Uid> {
         let mut state = self.lock();
         let listed: BTreeSet<&str> = workloads.iter().map(|w| w.uid.as_str()).collect();
-        let first = !std::mem::replace(&mut state.listed.workloads, true);
+        let first = state.listed.add(List::Workloads);
         let known = state.workloads.iter().filter(|(_, known)| known.workload.is_some());
         let mut touched: Vec<Uid> =
             known.filter(|(uid, _)| !listed.contains(uid.as_str())).map(|(uid, _)| uid.clone()).collect();
@@ -196,6 +212,13 @@ impl Index {
             waiting: state.waiting.all().count(),
             workers: state.workers.clone(),
         }
+    }
+
+    /// The Job that a workload is.
+    pub(crate) fn about(&self, uid: &str) -> Option<About> {
+        let state = self.lock();
+        let workload = state.workloads.get(uid)?.workload.as_ref()?;
+        Some(about_job(&workload.namespace, &workload.name, uid))
     }
 
     /// What this worker said when it refused the workload last.

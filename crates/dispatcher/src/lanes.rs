@@ -13,7 +13,9 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Shared, execute,
+    Shared,
+    breaker::{Breaker, Outcome},
+    execute::{self, Unfinished},
     index::{Planned, Uid},
     spawn,
 };
@@ -120,18 +122,25 @@ pub(crate) fn start_manager_lane(shared: &Arc<Shared>) {
 /// Starts the lane of a worker whose identity was checked and whose mirrors are listed; it ends with `connection`.
 pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, client: &Client, connection: &CancellationToken) {
     let queue = Queue::new(FIRST_RETRY, LAST_RETRY);
+    let breaker = Arc::new(Breaker::new(shared.options.seed));
     let mut lanes = shared.lanes.workers.lock().unwrap_or_else(PoisonError::into_inner);
     lanes.insert(worker.to_owned(), queue.clone());
     drop(lanes);
     for _ in 0..WORKER_CONCURRENCY {
         let (shared_by_task, queue, connection) = (Arc::clone(shared), queue.clone(), connection.clone());
-        let (worker, client) = (worker.to_owned(), client.clone());
+        let (worker, client, breaker) = (worker.to_owned(), client.clone(), Arc::clone(&breaker));
         spawn(shared, async move {
             let work = async {
                 loop {
                     let uid = queue.next().await;
-                    worker_turn(&shared_by_task, &queue, &worker, &client, &uid).await;
+                    breaker.pass().await;
+                    let outcome = worker_turn(&shared_by_task, &queue, &worker, &client, &uid).await;
                     queue.done(&uid);
+                    if let Some(answers) = outcome.and_then(|outcome| breaker.learn(outcome)) {
+                        tracing::warn!(worker, answers, "requests to the worker");
+                        let touched = shared_by_task.index.change_worker(&worker, |view| view.struggling = !answers);
+                        shared_by_task.lanes.plan_of(&worker, Urgency::Normal, touched);
+                    }
                 }
             };
             tokio::select! { biased;
@@ -169,26 +178,39 @@ async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
     }
 }
 
-async fn worker_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, name: &str, client: &Client, uid: &Uid) {
+/// Returns what came of the requests to the worker, if there were any.
+async fn worker_turn(
+    shared: &Arc<Shared>,
+    queue: &Queue<Uid>,
+    name: &str,
+    client: &Client,
+    uid: &Uid,
+) -> Option<Outcome> {
     let Planned { actions, workload, woken } = shared.index.plan(uid, shared.term, shared.clock.now());
     shared.lanes.plan_all(woken);
-    let (nothing_to_do, mut failed) = (actions.is_empty(), false);
+    let (nothing_to_do, mut failed, mut outcome) = (actions.is_empty(), false, None);
     for action in actions {
         if !shared.leadership.holds() {
             failed = true;
             break;
         }
         if matches!(owner(&action), Owner::Worker(worker) if worker == name) {
-            failed |= execute::on_worker(shared, client, uid, workload.as_ref(), action).await.is_err();
+            let done = execute::on_worker(shared, client, uid, workload.as_ref(), action).await;
+            failed |= done.is_err();
+            outcome = Some(match done {
+                Err(Unfinished::Unanswered) => Outcome::Unanswered,
+                Ok(()) | Err(Unfinished::Again) => Outcome::Answered,
+            });
         }
     }
     if failed {
         queue.retry(uid.clone());
-        return;
+        return outcome;
     }
     queue.forget(uid);
     // What was learned, or what the plan has become meanwhile, may be the manager's turn now.
     if !nothing_to_do {
         shared.lanes.plan_all([uid.clone()]);
     }
+    outcome
 }

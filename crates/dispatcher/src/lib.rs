@@ -8,6 +8,7 @@
 //!
 //! Each worker has its own connection, queue and concurrency limit, so a worker that hangs holds up nobody else.
 
+mod breaker;
 mod canary;
 mod connect;
 mod credentials;
@@ -47,6 +48,7 @@ use crate::{
     index::{Index, Term},
     lanes::Lanes,
     metrics::Metrics,
+    report::Unwritten,
 };
 
 /// One read that start-up depends on must be answered within this time.
@@ -115,6 +117,7 @@ pub(crate) struct Shared {
     pub(crate) lanes: Lanes,
     pub(crate) leadership: Leadership,
     pub(crate) recorder: Recorder,
+    pub(crate) unwritten: Unwritten,
     pub(crate) term: Term,
     pub(crate) options: Options,
     pub(crate) tasks: TaskTracker,
@@ -144,6 +147,7 @@ pub async fn run(manager: Client, options: Options, shutdown: CancellationToken)
             lanes: Lanes::default(),
             leadership,
             recorder: recorder.clone(),
+            unwritten: Unwritten::default(),
             term: Term { rules, since: clock.now().monotonic, alone: options.lease.is_some() },
             options: options.clone(),
             tasks: TaskTracker::new(),

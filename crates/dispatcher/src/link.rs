@@ -12,10 +12,15 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    READ_DEADLINE, ServerVersion, Shared, credentials, events, lanes, report, restored,
+    ConnectError, READ_DEADLINE, ServerVersion, Shared, credentials, events, lanes, report, restored,
     scope::{self, Scope},
     spawn_while,
 };
+
+/// The first and the longest pause before a connection is tried again.
+const PAUSES: [Duration; 2] = [Duration::from_millis(500), Duration::from_secs(30)];
+/// A connection that held for so long was a good one.
+const LASTING: Duration = Duration::from_secs(30);
 
 /// The identity of a cluster: the UID of its kube-system namespace, which lives exactly as long as the cluster does.
 pub(crate) async fn identity_of(client: &Client) -> Result<String, CallError> {
@@ -45,25 +50,30 @@ enum Ended {
 /// Connects, and connects again whenever it ends, until `stop`.
 pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, stop: CancellationToken) {
     let name = worker.metadata.name.clone().unwrap_or_default();
-    let mut backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30), shared.options.seed);
+    let mut backoff = Backoff::new(PAUSES[0], PAUSES[1], shared.options.seed);
     // Only the first try of this process looks at what an earlier one recorded: once connected, the loss is over.
     let mut recorded = worker.status.as_ref().and_then(|status| status.lost_since.clone()).map(|time| time.0);
     loop {
         let connection = stop.child_token();
+        let begun = shared.clock.now().monotonic;
         let ended = tokio::select! { biased;
             () = stop.cancelled() => return,
-            ended = connect_and_follow(&shared, &worker, &name, &connection, &mut backoff) => ended,
+            ended = connect_and_follow(&shared, &worker, &name, &connection) => ended,
         };
         connection.cancel();
+        // One that ends as soon as it is made (it may be listed, but not watched) is not tried again and again.
+        if shared.clock.now().since(begun) > LASTING {
+            backoff.reset();
+        }
         tracing::warn!(worker = name, reason = %ended, "not connected");
         match ended {
             Ended::Unfit(why) => {
                 set_link(&shared, &name, Link::Unfit { why: why.clone() });
-                report::refused(&shared, &name, &why).await;
+                report::refused(&shared, &worker, &why).await;
             }
             Ended::Away(why) => {
                 let since = lose(&shared, &name, recorded.take());
-                report::disconnected(&shared, &name, &why, since).await;
+                report::disconnected(&shared, &worker, &why, since).await;
             }
         }
         tokio::select! { biased;
@@ -78,10 +88,13 @@ async fn connect_and_follow(
     worker: &Worker,
     name: &str,
     connection: &CancellationToken,
-    backoff: &mut Backoff,
 ) -> Ended {
     let client = match shared.options.connect.connect(worker).await {
         Ok(client) => client,
+        // The manager is in trouble, not the worker.
+        Err(ConnectError::Secret { source, .. }) if !source.is_not_found() => {
+            return Ended::Away(format!("its Secret cannot be read: {source}"));
+        }
         Err(error) => return Ended::Unfit(error.to_string()),
     };
     let identity = match check_identity(shared, name, &client).await {
@@ -122,14 +135,14 @@ async fn connect_and_follow(
                 let touched = shared.index.reset_mirrors(name, scope.namespace(), mirrors);
                 unseen.remove(&scope);
                 if unseen.is_empty() {
-                    session.connected(&client, connection, backoff).await;
+                    session.connected(&client, connection).await;
                 }
                 shared.lanes.plan_of(name, Urgency::Normal, touched);
             }
             Event::Resumed => {
                 unseen.remove(&scope);
                 if unseen.is_empty() {
-                    session.connected(&client, connection, backoff).await;
+                    session.connected(&client, connection).await;
                 }
             }
             Event::Applied(mirror) => {
@@ -167,8 +180,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    async fn connected(&mut self, client: &Client, connection: &CancellationToken, backoff: &mut Backoff) {
-        backoff.reset();
+    async fn connected(&mut self, client: &Client, connection: &CancellationToken) {
         self.complaint = None;
         // Not before its identity is checked and its mirrors are listed: what is asked there counts as proof.
         if !std::mem::replace(&mut self.lane, true) {
@@ -183,7 +195,7 @@ impl Session<'_> {
             self.shared.metrics().connected(self.name);
             set_link(self.shared, self.name, Link::Live { identity: self.identity.clone() });
             let expires = credentials::expiry(self.shared, self.worker);
-            report::connected(self.shared, self.name, &self.identity, &self.version, expires).await;
+            report::connected(self.shared, self.worker, &self.identity, &self.version, expires).await;
         }
     }
 
@@ -192,7 +204,7 @@ impl Session<'_> {
         if std::mem::take(&mut self.live) || self.complaint.as_ref() != Some(&complaint) {
             tracing::warn!(worker = self.name, %error, "connection lost; running work goes on");
             let since = lose(self.shared, self.name, None);
-            report::disconnected(self.shared, self.name, &complaint, since).await;
+            report::disconnected(self.shared, self.worker, &complaint, since).await;
             self.complaint = Some(complaint);
         }
     }

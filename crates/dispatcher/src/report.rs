@@ -1,76 +1,95 @@
 //! What people see of a worker: the status of its `Worker` object. Written when the connection changes, and now and then
 //! when its number of workloads did.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use job_api::conditions::whole_seconds;
-use jobferry_api::conditions::{ACCEPTED, CONNECTED};
+use jobferry_api::{
+    Worker,
+    conditions::{ACCEPTED, CONNECTED, REASON_ACCEPTED, REASON_NO_ANSWER, REASON_UNFIT, REASON_WATCHING},
+};
 use jobferry_core::time::WRITE_DEADLINE;
 use jobferry_kubeio::{self as kubeio, Patch};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 use crate::{Shared, paths};
 
 /// How often the number of a worker's workloads is written, if it changed. For people, who do not count along.
 const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 
+/// What could not be written yet, by the name of the Worker: since when a worker is lost must not be forgotten.
+#[derive(Debug, Default)]
+pub(crate) struct Unwritten(Mutex<BTreeMap<String, Report>>);
+
+/// Changes of one Worker's status.
+#[derive(Debug, Clone, Default)]
+struct Report {
+    /// The Worker that is meant, if another one of its name would not do.
+    uid: Option<String>,
+    status: Map<String, Value>,
+}
+
 pub(crate) async fn connected(
     shared: &Arc<Shared>,
-    worker: &str,
+    worker: &Worker,
     identity: &str,
     version: &str,
     expires: Option<Timestamp>,
 ) {
     let now = whole_seconds(shared.clock.now().wall).to_string();
-    let unfinished = shared.index.worker(worker).map(|view| view.unfinished);
-    let conditions = [
-        condition(ACCEPTED, true, "Accepted", "its credentials and identity are fit to be used", &now),
-        condition(CONNECTED, true, "Watching", "its mirrors are watched", &now),
-    ];
+    let name = worker.metadata.name.as_deref().unwrap_or_default();
+    let unfinished = shared.index.worker(name).map(|view| view.unfinished);
+    let conditions = [accepted(&now), condition(CONNECTED, true, REASON_WATCHING, "its mirrors are watched", &now)];
     let status = json!({
         "identity": identity, "version": version, "connectedSince": now, "lostSince": null,
         "credentialExpires": expires.map(|at| whole_seconds(at).to_string()),
         "unfinished": unfinished, "conditions": conditions,
     });
-    write(shared, worker, &status).await;
+    write(shared, worker, status).await;
 }
 
 /// It has another credential, which expires then.
-pub(crate) async fn credential(shared: &Arc<Shared>, worker: &str, expires: Option<Timestamp>) {
-    write(shared, worker, &json!({"credentialExpires": expires.map(|at| whole_seconds(at).to_string())})).await;
+pub(crate) async fn credential(shared: &Arc<Shared>, worker: &Worker, expires: Option<Timestamp>) {
+    write(shared, worker, json!({"credentialExpires": expires.map(|at| whole_seconds(at).to_string())})).await;
 }
 
 /// It does not answer, since that time: a later leader takes the clock over from here.
-pub(crate) async fn disconnected(shared: &Arc<Shared>, worker: &str, why: &str, since: Timestamp) {
+pub(crate) async fn disconnected(shared: &Arc<Shared>, worker: &Worker, why: &str, since: Timestamp) {
     let now = whole_seconds(shared.clock.now().wall).to_string();
-    let conditions = [
-        condition(ACCEPTED, true, "Accepted", "its credentials and identity are fit to be used", &now),
-        condition(CONNECTED, false, "NoAnswer", why, &now),
-    ];
+    let conditions = [accepted(&now), condition(CONNECTED, false, REASON_NO_ANSWER, why, &now)];
     let since = whole_seconds(since).to_string();
-    write(shared, worker, &json!({ "connectedSince": null, "lostSince": since, "conditions": conditions })).await;
+    write(shared, worker, json!({ "connectedSince": null, "lostSince": since, "conditions": conditions })).await;
 }
 
 /// It must not be used until somebody changes something.
-pub(crate) async fn refused(shared: &Arc<Shared>, worker: &str, why: &str) {
+pub(crate) async fn refused(shared: &Arc<Shared>, worker: &Worker, why: &str) {
     let now = whole_seconds(shared.clock.now().wall).to_string();
     let conditions =
-        [condition(ACCEPTED, false, "Refused", why, &now), condition(CONNECTED, false, "Refused", why, &now)];
-    write(shared, worker, &json!({ "connectedSince": null, "lostSince": null, "conditions": conditions })).await;
+        [condition(ACCEPTED, false, REASON_UNFIT, why, &now), condition(CONNECTED, false, REASON_UNFIT, why, &now)];
+    write(shared, worker, json!({ "connectedSince": null, "lostSince": null, "conditions": conditions })).await;
 }
 
-/// Keeps `status.unfinished` roughly right.
+/// Keeps `status.unfinished` roughly right, and writes what could not be written before.
 pub(crate) async fn keep_counts(shared: Arc<Shared>) {
     let mut written = BTreeMap::new();
     loop {
         tokio::time::sleep(COUNT_INTERVAL).await;
         for (worker, unfinished) in shared.index.unfinished() {
-            if written.insert(worker.clone(), unfinished) != Some(unfinished) {
-                write(&shared, &worker, &json!({ "unfinished": unfinished })).await;
+            let changed = written.insert(worker.clone(), unfinished) != Some(unfinished);
+            if changed || shared.unwritten.has(&worker) {
+                send(&shared, &worker, Report { uid: None, status: fields(json!({ "unfinished": unfinished })) }).await;
             }
         }
     }
+}
+
+fn accepted(now: &str) -> Value {
+    condition(ACCEPTED, true, REASON_ACCEPTED, "its credentials and identity are fit to be used", now)
 }
 
 fn condition(type_: &str, holds: bool, reason: &str, message: &str, now: &str) -> Value {
@@ -78,13 +97,53 @@ fn condition(type_: &str, holds: bool, reason: &str, message: &str, now: &str) -
     json!({"type": type_, "status": status, "reason": reason, "message": message, "lastTransitionTime": now})
 }
 
-async fn write(shared: &Arc<Shared>, worker: &str, status: &Value) {
+async fn write(shared: &Arc<Shared>, worker: &Worker, status: Value) {
+    let name = worker.metadata.name.as_deref().unwrap_or_default();
+    send(shared, name, Report { uid: worker.metadata.uid.clone(), status: fields(status) }).await;
+}
+
+fn fields(status: Value) -> Map<String, Value> {
+    match status {
+        Value::Object(fields) => fields,
+        _ => Map::new(),
+    }
+}
+
+async fn send(shared: &Arc<Shared>, worker: &str, report: Report) {
     if !shared.leadership.holds() {
         return;
     }
-    let body = json!({ "status": status }).to_string().into_bytes();
+    let report = shared.unwritten.take(worker).followed_by(report);
+    let meant: Map<String, Value> = report.uid.iter().map(|uid| ("uid".to_owned(), uid.as_str().into())).collect();
+    let body = json!({"metadata": meant, "status": report.status}).to_string().into_bytes();
     let path = paths::worker_status(worker);
     if let Err(error) = kubeio::patch(&shared.manager, &path, Patch::Merge, body, WRITE_DEADLINE).await {
         tracing::warn!(worker, %error, "could not write the Worker's status");
+        // An answer is an answer: it is gone, or another one has its name.
+        if error.refusal().is_none_or(|refusal| refusal.code >= 429) {
+            shared.unwritten.keep(worker, report);
+        }
+    }
+}
+
+impl Report {
+    fn followed_by(mut self, later: Self) -> Self {
+        self.status.extend(later.status);
+        Self { uid: later.uid.or(self.uid), status: self.status }
+    }
+}
+
+impl Unwritten {
+    fn take(&self, worker: &str) -> Report {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(worker).unwrap_or_default()
+    }
+
+    /// Unless something later was written, or failed to be, meanwhile.
+    fn keep(&self, worker: &str, report: Report) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(worker.to_owned()).or_insert(report);
+    }
+
+    fn has(&self, worker: &str) -> bool {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(worker)
     }
 }

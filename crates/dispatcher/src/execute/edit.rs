@@ -7,7 +7,7 @@ use jobferry_kubeio::{self as kubeio, Patch};
 use kube::Client;
 use serde_json::Value;
 
-use super::{Unfinished, decode, ground_of, log, mirror::learn, name_of, read_raw};
+use super::{Unfinished, decode, failed, ground_of, log, mirror::learn, name_of, read_raw};
 use crate::{Shared, paths};
 
 /// Sends the last edit. Both objects are read whole: the index keeps only fingerprints.
@@ -22,21 +22,21 @@ pub(super) async fn forward(
     let uid = &workload.uid;
     let Record::Placed(at) = &workload.record else { return Ok(()) };
     let path = paths::job(&workload.namespace, &workload.name);
-    let failed = |error| log("read what to forward", uid, &error);
-    let read = read_raw(&shared.manager, &path).await.map_err(failed)?;
+    let what = "read what to forward";
+    let read = read_raw(&shared.manager, &path).await.map_err(|error| log(what, uid, &error))?;
     let job: Value = decode(&read)?;
-    let stored = read_raw(client, &path).await.map_err(failed)?;
+    let stored = read_raw(client, &path).await.map_err(|error| failed(what, uid, &error))?;
     let current: Value = decode(&stored)?;
     // Either may have been replaced by another object of the same name since the plan was made.
     let is = |object: &Value, uid: &str| object.pointer("/metadata/uid").and_then(Value::as_str) == Some(uid);
     if !is(&job, uid) || !is(&current, &mirror.uid) {
-        return Err(Unfinished);
+        return Err(Unfinished::Again);
     }
     let Some(edit) = forward::edit(&job, &current, at.carried) else {
         // The view was old. If it was not, the next look must not follow at once.
         shared.lanes.plan_all(shared.index.apply_workload(decode(&read)?));
         learn(shared, worker, &stored)?;
-        return Err(Unfinished);
+        return Err(Unfinished::Again);
     };
     let outcome = kubeio::patch(client, &path, Patch::Merge, edit.to_string().into_bytes(), WRITE_DEADLINE).await;
     match outcome.inspect_err(|error| shared.metrics().worker_write_failed(worker, error)) {
@@ -45,14 +45,14 @@ pub(super) async fn forward(
             shared.index.remember(uid, |memory| memory.edit_refused = None);
             learn(shared, worker, &answer)
         }
-        Err(error) if error.is_conflict() || error.is_not_found() => Err(Unfinished),
+        Err(error) if error.is_conflict() || error.is_not_found() => Err(Unfinished::Again),
         Err(error) => match ground_of(&error) {
             Some((_, why)) => {
                 tracing::warn!(job = name_of(workload), worker, why, "the worker refuses an edit");
                 shared.index.remember(uid, |memory| memory.edit_refused = Some((digest, why)));
                 Ok(())
             }
-            None => Err(log("forward an edit", uid, &error)),
+            None => Err(failed("forward an edit", uid, &error)),
         },
     }
 }

@@ -67,7 +67,7 @@ pub(super) async fn read_again(shared: &Arc<Shared>, workload: &Workload) -> Res
     match read(shared, &workload.uid, &workload.namespace, &workload.name).await? {
         Some(found) if found.resource_version != *before => shared.lanes.plan_all(shared.index.apply_workload(found)),
         // That was no news either: the next look must not follow at once.
-        Some(_) => return Err(Unfinished),
+        Some(_) => return Err(Unfinished::Again),
         None => shared.lanes.plan_all(shared.index.delete_workload(&workload.uid)),
     }
     Ok(())
@@ -108,11 +108,11 @@ async fn patch_status(shared: &Arc<Shared>, workload: &Workload, body: &Value) -
         // Somebody wrote in between, and our watch may be slow to say what.
         Err(error) if error.is_conflict() => {
             read_again(shared, workload).await?;
-            Err(Unfinished)
+            Err(Unfinished::Again)
         }
         Err(error) if error.is_not_found() => {
             shared.lanes.plan_all(shared.index.delete_workload(&workload.uid));
-            Err(Unfinished)
+            Err(Unfinished::Again)
         }
         // Ours is the mistake, and whoever mends it needs both sides of it.
         Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 422) => {
@@ -120,7 +120,7 @@ async fn patch_status(shared: &Arc<Shared>, workload: &Workload, body: &Value) -
             let refused = Some(workload.resource_version.clone());
             shared.index.remember(&workload.uid, |memory| memory.status_refused = refused);
             read_again(shared, workload).await?;
-            Err(Unfinished)
+            Err(Unfinished::Again)
         }
         Err(error) => Err(log("write the status", &workload.uid, &error)),
     }

@@ -18,7 +18,7 @@ use kube::Client;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
-use super::{Unfinished, decode, ground_of, log, name_of, read_raw};
+use super::{Unfinished, decode, failed, ground_of, log, name_of, read_raw};
 use crate::{Shared, link, paths};
 
 pub(super) async fn create(
@@ -38,7 +38,7 @@ pub(super) async fn create(
     let current: Workload = decode(&job)?;
     if current.uid != *uid || current.deleting || !same_placement(&current.record, placement) {
         shared.lanes.plan_all(shared.index.apply_workload(current));
-        return Err(Unfinished);
+        return Err(Unfinished::Again);
     }
     let job: Value = decode(&job)?;
     let mirror = mirror_of(&job, placement, &shared.origin).map_err(|error| log("make the mirror", uid, &error))?;
@@ -47,7 +47,7 @@ pub(super) async fn create(
     let now = shared.clock.now();
     let acknowledged = shared.index.acknowledged(uid, placement.epoch);
     if acknowledged.is_none_or(|acknowledged| now.since(acknowledged) >= CREATE_WINDOW) {
-        return Err(Unfinished);
+        return Err(Unfinished::Again);
     }
     // In doubt from here on, for this task may be dropped together with its connection; an answer lifts the doubt.
     let mut doubt = None;
@@ -66,7 +66,7 @@ pub(super) async fn create(
                 refuse(shared, uid, placement, ground, why);
                 return Ok(());
             }
-            Err(log("create the mirror", uid, &error))
+            Err(failed("create the mirror", uid, &error))
         }
     }
 }
@@ -109,7 +109,7 @@ pub(super) async fn discard(
     shared.index.discard(uid, &placement.worker, &mirror.uid);
     // It may have been written to since: it is deleted whatever it has become.
     match send_delete(client, mirror, Pods::First, None).await {
-        Err(error) if !error.is_not_found() => return Err(log("delete the altered mirror", uid, &error)),
+        Err(error) if !error.is_not_found() => return Err(failed("delete the altered mirror", uid, &error)),
         _ => {}
     }
     refuse(shared, uid, placement, Ground::Altered, why);
@@ -130,7 +130,7 @@ async fn look_for(
 ) -> Result<(), Unfinished> {
     let uid = &workload.uid;
     let Record::Placed(at) = &workload.record else { return Ok(()) };
-    let identity = link::identity_of(client).await.map_err(|e| log("ask who the worker is", uid, &e))?;
+    let identity = link::identity_of(client).await.map_err(|e| failed("ask who the worker is", uid, &e))?;
     if identity != at.identity {
         return Err(log("look for the mirror", uid, &format!("another cluster, {identity}, answers as {}", at.worker)));
     }
@@ -143,7 +143,7 @@ async fn look_for(
             shared.index.prove_absent(uid, at, before.as_deref(), pods);
             Ok(())
         }
-        Err(error) => Err(log("look for the mirror", uid, &error)),
+        Err(error) => Err(failed("look for the mirror", uid, &error)),
     }
 }
 
@@ -163,7 +163,7 @@ async fn judge(
         {
             log("delete the altered mirror", &workload.uid, &error);
         }
-        return Err(Unfinished);
+        return Err(Unfinished::Again);
     }
     let object: Value = decode(answer)?;
     match claim::whose(&object, &mirror, workload, at, &shared.origin) {
@@ -180,9 +180,9 @@ async fn judge(
             let body = claim::marks(&mirror, workload, at, &shared.origin).to_string().into_bytes();
             let path = paths::job(&workload.namespace, &workload.name);
             let marked = kubeio::patch(client, &path, Patch::Merge, body, WRITE_DEADLINE).await;
-            learn(shared, &at.worker, &marked.map_err(|error| log("mark the mirror again", &workload.uid, &error))?)
+            learn(shared, &at.worker, &marked.map_err(|error| failed("mark the mirror again", &workload.uid, &error))?)
         }
-        Whose::Going => Err(Unfinished),
+        Whose::Going => Err(Unfinished::Again),
         Whose::Earlier => {
             let message = format!("the mirror of an earlier Job named {} is still there", name_of(workload));
             take_name_for_taken(shared, workload, at, Ground::BeingRemoved, message);
@@ -220,7 +220,7 @@ async fn has_pods(client: &Client, uid: &str, namespace: &str) -> Result<bool, U
     match kubeio::get::<List>(client, &path, WRITE_DEADLINE).await {
         Ok(list) => Ok(!list.items.is_empty()),
         Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 403) => Ok(false),
-        Err(error) => Err(log("look for pods", uid, &error)),
+        Err(error) => Err(failed("look for pods", uid, &error)),
     }
 }
 
@@ -255,7 +255,7 @@ pub(super) async fn delete(
             Ok(())
         }
         Err(error) if error.is_conflict() => look_again(shared, client, uid, worker, mirror).await,
-        Err(error) => Err(log("delete the mirror", uid, &error)),
+        Err(error) => Err(failed("delete the mirror", uid, &error)),
     }
 }
 
@@ -269,7 +269,7 @@ async fn look_again(
 ) -> Result<(), Unfinished> {
     match read_raw(client, &paths::job(&mirror.namespace, &mirror.name)).await {
         Ok(answer) if decode::<Mirror>(&answer)?.uid == mirror.uid => learn(shared, worker, &answer),
-        Err(error) if !error.is_not_found() => Err(log("look at the mirror again", uid, &error)),
+        Err(error) if !error.is_not_found() => Err(failed("look at the mirror again", uid, &error)),
         _ => {
             shared.index.mark_vanished(uid, worker, &mirror.uid);
             Ok(())

@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use jobferry_core::knowledge::Knowledge;
 
-use super::{Index, Labels, ReadPolicy, Uid};
+use super::{Index, Labels, List, ReadPolicy, Uid};
 
 impl Index {
     /// All policies. Everything may be concerned.
     pub(crate) fn reset_policies(&self, policies: BTreeMap<String, ReadPolicy>) -> Vec<Uid> {
         let mut state = self.lock();
-        state.listed.policies = true;
+        state.listed.add(List::Policies);
         state.policies.policies = policies;
         state.everything()
     }
@@ -24,7 +24,7 @@ impl Index {
     /// The labels of all namespaces.
     pub(crate) fn reset_namespaces(&self, namespaces: BTreeMap<String, Labels>) -> Vec<Uid> {
         let mut state = self.lock();
-        state.listed.namespaces = true;
+        state.listed.add(List::Namespaces);
         state.policies.namespaces = namespaces;
         state.everything()
     }

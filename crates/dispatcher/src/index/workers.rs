@@ -7,13 +7,13 @@ use jobferry_core::{
     placement::{Link, WorkerView},
 };
 
-use super::{Index, State, Uid, load_of, placed_on};
+use super::{Index, List, State, Uid, load_of, placed_on};
 
 impl Index {
     /// All Workers were listed: from now on a worker that is not known is not registered.
     pub(crate) fn know_all_workers(&self) -> Vec<Uid> {
         let mut state = self.lock();
-        if std::mem::replace(&mut state.listed.workers, true) { Vec::new() } else { state.everything() }
+        if state.listed.add(List::Workers) { state.everything() } else { Vec::new() }
     }
 
     /// A worker was registered.
