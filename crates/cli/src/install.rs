@@ -1,5 +1,5 @@
-//! `jobferry install`: what a cluster needs before anything works: CRDs, a namespace, and a ServiceAccount with narrow
-//! rights.
+//! `jobferry install`: what a management cluster needs: CRDs, a namespace, a ServiceAccount with narrow rights, and the
+//! dispatcher itself as a Deployment.
 
 use std::{process::ExitCode, time::Duration};
 
@@ -18,47 +18,48 @@ pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
-    /// What the cluster is to be
-    #[arg(value_enum, default_value_t = Role::Manager)]
-    role: Role,
+    /// Image that holds this program, from where your cluster pulls
+    #[arg(long, default_value_t = default_image())]
+    image: String,
+    /// No Deployment: the dispatcher runs elsewhere
+    #[arg(long)]
+    no_deployment: bool,
     /// Print the manifests instead of applying them
     #[arg(long)]
     print: bool,
 }
 
-/// What a cluster is to us.
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum Role {
-    /// Users submit here; the dispatcher's own rights
-    Manager,
-    /// Mirrors run here; nothing is installed but a ServiceAccount and its rights
-    Worker,
+/// No registry is ours to choose.
+fn default_image() -> String {
+    concat!("jobferry:", env!("CARGO_PKG_VERSION")).to_owned()
 }
 
 /// Applies or prints.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let manifest = match args.role {
-        Role::Manager => manifests::MANAGER,
-        Role::Worker => manifests::WORKER,
-    };
+    let manifest = manifest(&args)?;
     if args.print {
-        if matches!(args.role, Role::Manager) {
-            println!("{}---", manifests::custom_resource_definitions()?);
-        }
-        print!("{manifest}");
+        print!("{}---\n{manifest}", manifests::custom_resource_definitions()?);
         return Ok(ExitCode::SUCCESS);
     }
-    let cluster = args.target.client().await?;
-    for object in manifests::objects(manifest)? {
-        apply(&cluster, &manifests::collection(&object)?, &object).await?;
-        let (kind, name) = (object["kind"].as_str(), object["metadata"]["name"].as_str());
-        println!("{}/{} applied", kind.unwrap_or_default().to_lowercase(), name.unwrap_or_default());
-    }
-    if matches!(args.role, Role::Manager) {
-        install(&cluster).await?;
-        println!("customresourcedefinitions applied");
+    let manager = args.target.client().await?;
+    install(&manager).await?;
+    println!("customresourcedefinitions applied");
+    for object in manifests::objects(&manifest)? {
+        apply(&manager, &manifests::collection(&object)?, &object).await?;
+        println!("{} applied", manifests::name(&object));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Rights and, unless it is not wanted, the Deployment.
+fn manifest(args: &Args) -> anyhow::Result<String> {
+    if args.no_deployment {
+        return Ok(manifests::MANAGER.to_owned());
+    }
+    let plain = |c: char| c.is_ascii_alphanumeric() || "./:@_-".contains(c);
+    anyhow::ensure!(!args.image.is_empty() && args.image.chars().all(plain), "--image {}: no such image", args.image);
+    let deployment = manifests::DEPLOYMENT.replace("image: IMAGE", &format!("image: {}", args.image));
+    Ok(format!("{}---\n{deployment}", manifests::MANAGER))
 }
 
 /// Creates or updates the CRDs and the namespace, and waits until the API server serves the CRDs.

@@ -5,18 +5,14 @@ use serde_json::Value;
 
 /// What the dispatcher may do on the management cluster.
 pub(crate) const MANAGER: &str = include_str!("../../../manifests/manager.yaml");
-/// What it may do on a worker cluster.
-pub(crate) const WORKER: &str = include_str!("../../../manifests/worker.yaml");
+/// The dispatcher in a pod of the management cluster.
+pub(crate) const DEPLOYMENT: &str = include_str!("../../../manifests/deployment.yaml");
 
 /// The custom resource definitions, as YAML documents.
 pub(crate) fn custom_resource_definitions() -> anyhow::Result<String> {
-    let mut text = String::new();
-    for definition in jobferry_api::custom_resource_definitions() {
-        text.push_str("---\n");
-        // By way of a Value, whose keys are sorted: the order of fields in a struct is nobody's business.
-        text.push_str(&serde_saphyr::to_string(&serde_json::to_value(definition)?)?);
-    }
-    Ok(text)
+    // By way of Values, whose keys are sorted: the order of fields in a struct is nobody's business.
+    let definitions = jobferry_api::custom_resource_definitions().into_iter().map(serde_json::to_value);
+    yaml(&definitions.collect::<Result<Vec<_>, _>>()?)
 }
 
 /// The objects of a manifest, in order.
@@ -26,25 +22,52 @@ pub(crate) fn objects(manifest: &str) -> anyhow::Result<Vec<Value>> {
 
 /// The path of the collection that an object of ours belongs to.
 pub(crate) fn collection(object: &Value) -> anyhow::Result<String> {
-    let text = |pointer: &str| object.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
-    let root = match text("/apiVersion") {
+    let root = match text(object, "/apiVersion") {
         "v1" => "/api/v1".to_owned(),
         other => format!("/apis/{other}"),
     };
-    let plural = match text("/kind") {
+    let plural = plural(object)?;
+    Ok(match text(object, "/metadata/namespace") {
+        "" => format!("{root}/{plural}"),
+        namespace => format!("{root}/namespaces/{namespace}/{plural}"),
+    })
+}
+
+/// What the API server calls objects of this kind.
+pub(crate) fn plural(object: &Value) -> anyhow::Result<&'static str> {
+    Ok(match text(object, "/kind") {
         "Namespace" => "namespaces",
         "ServiceAccount" => "serviceaccounts",
+        "Secret" => "secrets",
         "ClusterRole" => "clusterroles",
         "ClusterRoleBinding" => "clusterrolebindings",
         "Role" => "roles",
         "RoleBinding" => "rolebindings",
+        "Deployment" => "deployments",
+        "PodDisruptionBudget" => "poddisruptionbudgets",
         "CustomResourceDefinition" => "customresourcedefinitions",
+        "Worker" => "workers",
         other => anyhow::bail!("a manifest holds a {other}, which is not known how to write"),
-    };
-    Ok(match text("/metadata/namespace") {
-        "" => format!("{root}/{plural}"),
-        namespace => format!("{root}/namespaces/{namespace}/{plural}"),
     })
+}
+
+fn text<'a>(object: &'a Value, pointer: &str) -> &'a str {
+    object.pointer(pointer).and_then(Value::as_str).unwrap_or_default()
+}
+
+/// An object as people speak of it: `role/eu-1 in namespace ml`.
+pub(crate) fn name(object: &Value) -> String {
+    let (kind, name) = (text(object, "/kind").to_lowercase(), text(object, "/metadata/name"));
+    match text(object, "/metadata/namespace") {
+        "" => format!("{kind}/{name}"),
+        namespace => format!("{kind}/{name} in namespace {namespace}"),
+    }
+}
+
+/// Objects as a stream of YAML documents.
+pub(crate) fn yaml(objects: &[Value]) -> anyhow::Result<String> {
+    let documents = objects.iter().map(|object| Ok(format!("---\n{}", serde_saphyr::to_string(object)?)));
+    documents.collect()
 }
 
 #[cfg(test)]
@@ -53,7 +76,7 @@ mod tests {
 
     #[test]
     fn every_object_has_a_collection() {
-        for manifest in [MANAGER, WORKER, &custom_resource_definitions().unwrap()] {
+        for manifest in [MANAGER, DEPLOYMENT, custom_resource_definitions().unwrap().trim_start_matches("---\n")] {
             for object in objects(manifest).unwrap() {
                 collection(&object).unwrap();
             }
@@ -93,18 +116,16 @@ mod tests {
     /// Whoever can read them all can become any worker's deputy; whoever has a wildcard can do anything.
     #[test]
     fn no_rule_is_wider_than_it_must_be() {
-        for manifest in [MANAGER, WORKER] {
-            for role in objects(manifest).unwrap() {
-                let cluster_wide = role["kind"] == "ClusterRole";
-                for rule in role["rules"].as_array().into_iter().flatten() {
-                    let words: Vec<_> = ["apiGroups", "resources", "verbs"]
-                        .iter()
-                        .flat_map(|part| rule[part].as_array().into_iter().flatten())
-                        .filter_map(Value::as_str)
-                        .collect();
-                    assert!(!words.contains(&"*"), "{rule}");
-                    assert!(!(cluster_wide && words.contains(&"secrets")), "{rule}");
-                }
+        for role in objects(MANAGER).unwrap() {
+            let cluster_wide = role["kind"] == "ClusterRole";
+            for rule in role["rules"].as_array().into_iter().flatten() {
+                let words: Vec<_> = ["apiGroups", "resources", "verbs"]
+                    .iter()
+                    .flat_map(|part| rule[part].as_array().into_iter().flatten())
+                    .filter_map(Value::as_str)
+                    .collect();
+                assert!(!words.contains(&"*"), "{rule}");
+                assert!(!(cluster_wide && words.contains(&"secrets")), "{rule}");
             }
         }
     }

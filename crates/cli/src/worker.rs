@@ -1,12 +1,17 @@
 //! `jobferry worker`: which clusters run the mirrors.
 
+mod connected;
 mod join;
+mod leave;
+mod preflight;
+mod rights;
 mod show;
 mod tend;
+mod way;
 
 use std::process::ExitCode;
 
-pub(crate) use join::wait_until_connected;
+pub(crate) use connected::wait_until_connected;
 
 use crate::target::Target;
 
@@ -16,7 +21,7 @@ const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
 /// Subcommands of `jobferry worker`.
 #[derive(clap::Subcommand)]
 pub(crate) enum Command {
-    /// Register a cluster as a worker and wait until the dispatcher is connected to it
+    /// Make a cluster a worker: an account with narrow rights there, a credential that renews itself here
     Join(join::Args),
     /// List the workers and how they are
     List(show::ListArgs),
@@ -26,6 +31,8 @@ pub(crate) enum Command {
     Cordon(tend::Args),
     /// Place workloads on a worker again
     Uncordon(tend::Args),
+    /// Remove a worker on which nothing runs any more, and what join made for it
+    Leave(leave::Args),
     /// Remove a worker, also one that does not answer any more
     Forget(tend::ForgetArgs),
 }
@@ -43,6 +50,7 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Describe(args) => show::describe(args).await?,
         Command::Cordon(args) => tend::cordon(args, true).await?,
         Command::Uncordon(args) => tend::cordon(args, false).await?,
+        Command::Leave(args) => leave::run(args).await?,
         Command::Forget(args) => tend::forget(args).await?,
     }
     Ok(ExitCode::SUCCESS)

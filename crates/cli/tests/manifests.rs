@@ -3,7 +3,7 @@
 
 mod support;
 
-use support::{jobferry, succeed};
+use support::{fail, jobferry, succeed};
 
 fn committed(file: &str) -> String {
     let path = format!("{}/../../manifests/{file}", env!("CARGO_MANIFEST_DIR"));
@@ -21,7 +21,15 @@ fn jobferry_crds_prints_the_committed_definitions() {
 
 #[test]
 fn jobferry_install_prints_the_committed_manifests() {
-    let manager = format!("{}---\n{}", definitions(), committed("manager.yaml"));
-    assert_eq!(succeed(jobferry(&["install", "--print"])), manager);
-    assert_eq!(succeed(jobferry(&["install", "worker", "--print"])), committed("worker.yaml"));
+    let rights = format!("{}---\n{}", definitions(), committed("manager.yaml"));
+    assert_eq!(succeed(jobferry(&["install", "--print", "--no-deployment"])), rights);
+    let deployment = committed("deployment.yaml").replace("IMAGE", "mirror.example/jobferry:1");
+    let printed = succeed(jobferry(&["install", "--print", "--image", "mirror.example/jobferry:1"]));
+    assert_eq!(printed, format!("{rights}---\n{deployment}"));
+}
+
+#[test]
+fn an_image_is_a_name_and_nothing_that_changes_the_manifest() {
+    let error = fail(jobferry(&["install", "--print", "--image", "x\n        hostNetwork: true"]));
+    assert!(error.contains("no such image"), "{error}");
 }

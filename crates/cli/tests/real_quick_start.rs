@@ -14,7 +14,7 @@ async fn from_three_bare_clusters_to_a_finished_remote_job() {
     let manager_flag = manager.to_str().unwrap();
     let _dispatcher = Background::start(jobferry(&["dispatcher", "--kubeconfig", manager_flag, "--install"]));
     for (worker, labels) in fleet.workers().iter().zip(["region=eu", "region=us"]) {
-        let kubeconfig = worker.kubeconfig_path(User::Dispatcher);
+        let kubeconfig = worker.kubeconfig_path(User::Admin);
         let flags = ["--worker-kubeconfig", kubeconfig.to_str().unwrap(), "--labels", labels];
         let mut join = vec!["worker", "join", worker.name(), "--kubeconfig", manager_flag];
         join.extend(flags);

@@ -86,6 +86,8 @@ fn parse(log: impl Read) -> io::Result<Vec<AuditRecord>> {
     }
     #[derive(Deserialize)]
     struct UserInfo {
+        /// Absent where a request was refused because nobody knows who sent it.
+        #[serde(default)]
         username: String,
     }
     #[derive(Deserialize, Default)]

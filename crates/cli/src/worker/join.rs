@@ -1,17 +1,32 @@
-//! `jobferry worker join`: from the kubeconfig of a cluster to a connected Worker.
+//! `jobferry worker join`: from a bare cluster to a connected Worker, by one command.
+//!
+//! ```text
+//!   look      versions, rights, is it joined already, can it be reached          nothing is changed
+//!   worker    ServiceAccount, narrow rights, a token that ends with a Secret     by the admin's kubeconfig
+//!   manager   Secret with server, CA and that token; the Worker                  nothing of the admin's
+//! ```
 
-use std::{path::PathBuf, time::Duration};
+use std::path::PathBuf;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use jobferry_api::{KUBECONFIG_KEY, SYSTEM_NAMESPACE, Worker};
+use jobferry_api::{KUBECONFIG_KEY, SYSTEM_NAMESPACE, Worker, labels};
+use jobferry_core::token;
 use jobferry_kubeio as kubeio;
-use kube::{Client, config::Kubeconfig};
+use kube::Client;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::WORKERS;
+use super::{
+    WORKERS,
+    preflight::{self, Need},
+    rights::Rights,
+    wait_until_connected,
+    way::Way,
+};
 use crate::{
     install::{self, DEADLINE},
+    manifests,
     target::Target,
 };
 
@@ -22,50 +37,189 @@ pub(crate) struct Args {
     target: Target,
     /// Name of the worker (at most 63 characters: it is used as a label value)
     name: String,
-    /// Kubeconfig of the worker cluster
+    /// Kubeconfig of an administrator of the worker cluster; nothing of it is kept but address and CA
     #[arg(long, value_name = "FILE")]
-    worker_kubeconfig: PathBuf,
+    worker_kubeconfig: Option<PathBuf>,
     /// Context of that kubeconfig [default: its current one]
     #[arg(long, value_name = "NAME")]
     worker_context: Option<String>,
+    /// Address at which the dispatcher reaches the worker [default: that of the kubeconfig]
+    #[arg(long, value_name = "URL")]
+    server: Option<String>,
     /// Labels for placement, for example region=eu,gpu=a100
     #[arg(long, value_delimiter = ',', value_name = "KEY=VALUE")]
     labels: Vec<String>,
+    /// Namespaces that may take workloads, with rights in these only [default: all]
+    #[arg(long = "namespace", value_delimiter = ',', value_name = "NAME")]
+    namespaces: Vec<String>,
+    /// Make those namespaces that the worker does not have
+    #[arg(long, requires = "namespaces")]
+    create_namespaces: bool,
+    /// Make new credentials for a worker that is joined already, or add namespaces to it
+    #[arg(long)]
+    renew: bool,
+    /// Print the manifests for one side instead of changing anything there
+    #[arg(long, value_enum, value_name = "SIDE")]
+    print: Option<Side>,
     /// How long to wait for the dispatcher to connect; 0 does not wait
     #[arg(long, value_name = "SECONDS", default_value_t = 30)]
     wait: u64,
 }
 
-/// Registers the cluster.
+#[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+enum Side {
+    /// ServiceAccount and rights; to be applied first
+    Worker,
+    /// Secret and Worker; asks the worker for a token, so the other side must be there. The Secret is a credential
+    Manager,
+}
+
+/// Joins, or prints what would be made.
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
+    check_name(&args.name)?;
     let labels = parse_labels(&args.labels)?;
     let manager = args.target.client().await?;
-    let worker_target =
-        Target { kubeconfig: Some(args.worker_kubeconfig.clone()), context: args.worker_context.clone() };
-    let worker = worker_target.client().await?;
-    let worker_identity = identity(&worker).await.context("the worker cluster does not answer")?;
-    let manager_identity = identity(&manager).await.context("the management cluster does not answer")?;
-    if worker_identity == manager_identity {
-        bail!("{} is the management cluster itself; it cannot be its own worker", args.worker_kubeconfig.display());
+    let manager_version = preflight::version(&manager, "management").await?;
+    preflight::check_manager_version(&manager_version)?;
+    let origin = preflight::identity(&manager, "management").await?;
+    if args.print == Some(Side::Worker) {
+        let rights = Rights { origin: &origin, namespaces: &args.namespaces };
+        print!("{}", manifests::yaml(&rights.objects())?);
+        return Ok(());
     }
-    let kubeconfig = inline_kubeconfig(&args)?;
-    install::install(&manager).await?;
-    let secret = json!({
-        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": args.name, "namespace": SYSTEM_NAMESPACE},
-        "data": {KUBECONFIG_KEY: BASE64_STANDARD.encode(kubeconfig)},
-    });
-    install::apply(&manager, &format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets"), &secret).await?;
-    eprintln!("secret/{} written in namespace {SYSTEM_NAMESPACE}", args.name);
-    let worker = json!({
-        "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker", "metadata": {"name": args.name, "labels": labels},
-        "spec": {"kubeconfigSecret": args.name},
-    });
-    install::apply(&manager, WORKERS, &worker).await?;
-    println!("worker/{} joined", args.name);
+    let path = args.worker_kubeconfig.clone().context("--worker-kubeconfig FILE is needed: an administrator's")?;
+    let way = Way::read(&path, args.worker_context.as_deref(), args.server.as_deref())?;
+    let admin = Target { kubeconfig: Some(path), context: args.worker_context.clone() };
+    let worker = admin.client().await?;
+    let worker_version = preflight::version(&worker, "worker").await?;
+    let identity = preflight::identity(&worker, "worker").await?;
+    ensure!(identity != origin, "this is the management cluster itself; it cannot be its own worker");
+    let known = check_joined(&joined(&manager).await?, &args.name, &identity, args.renew)?;
+    let namespaces = match known.and_then(|known| known.spec.namespaces) {
+        Some(before) if args.namespaces.is_empty() => before,
+        _ => args.namespaces.clone(),
+    };
+    preflight::reach(&way).await?;
+    check_tokens(&worker).await?;
+    let joining = Joining { args: &args, way, origin, namespaces, labels, manager, worker };
+    if args.print == Some(Side::Manager) {
+        let token = joining.token().await?;
+        print!("{}", manifests::yaml(&joining.on_manager(&token))?);
+        return Ok(());
+    }
+    eprintln!("management cluster {manager_version}, worker {worker_version} at {}", joining.way.server);
+    let to_make = joining.to_make().await?;
+    let mut done = Vec::new();
+    if let Err(error) = joining.make(to_make, &mut done).await {
+        return Err(if done.is_empty() { error } else { half_way(error, &args, &done) });
+    }
+    println!("worker/{} {}", args.name, if args.renew { "renewed" } else { "joined" });
     if args.wait > 0 {
-        wait_until_connected(&manager, &args.name, args.wait).await?;
+        let connected = wait_until_connected(&joining.manager, &args.name, args.wait).await;
+        connected.with_context(|| {
+            format!("it is joined, but not in use; `jobferry worker describe {0}` says more, `jobferry worker leave {0}` undoes it", args.name)
+        })?;
         eprintln!("the dispatcher is connected to {}", args.name);
     }
+    Ok(())
+}
+
+/// All that is known before anything is made.
+struct Joining<'a> {
+    args: &'a Args,
+    way: Way,
+    origin: String,
+    namespaces: Vec<String>,
+    labels: Value,
+    manager: Client,
+    worker: Client,
+}
+
+impl Joining<'_> {
+    fn rights(&self) -> Rights<'_> {
+        Rights { origin: &self.origin, namespaces: &self.namespaces }
+    }
+
+    /// The objects to make on the worker, once it is sure that all can be made, there and on the manager.
+    async fn to_make(&self) -> anyhow::Result<Vec<Value>> {
+        let mut objects = self.rights().objects();
+        let mut missing = Vec::new();
+        for namespace in &self.namespaces {
+            if namespace != SYSTEM_NAMESPACE && !exists(&self.worker, namespace).await? {
+                missing.push(namespace.clone());
+            }
+        }
+        if !missing.is_empty() && !self.args.create_namespaces {
+            bail!("the worker has no namespace {}; make it there, or add --create-namespaces", missing.join(", "));
+        }
+        if exists(&self.worker, SYSTEM_NAMESPACE).await? {
+            objects.remove(0);
+        }
+        let namespace = |name: &String| json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        objects.splice(0..0, missing.iter().map(namespace));
+        let account = Need::new("create", "", "serviceaccounts/token", SYSTEM_NAMESPACE);
+        let needs = [Need::to_write(&objects)?, vec![account]].concat();
+        preflight::check_rights(&self.worker, "worker", &needs).await?;
+        preflight::check_rights(&self.manager, "manager", &Need::to_write(&self.on_manager(""))?).await?;
+        Ok(objects)
+    }
+
+    /// Makes everything, and says so line by line.
+    async fn make(&self, to_make: Vec<Value>, done: &mut Vec<String>) -> anyhow::Result<()> {
+        let mut say = |line: String| {
+            eprintln!("{line}");
+            done.push(line);
+        };
+        for object in to_make {
+            install::apply(&self.worker, &manifests::collection(&object)?, &object).await?;
+            say(format!("on the worker: {} applied", manifests::name(&object)));
+        }
+        let token = self.token().await?;
+        let ends = token::read(&token).map(|claims| format!(" until {}", claims.expires)).unwrap_or_default();
+        eprintln!("on the worker: a token issued{ends}; the dispatcher renews it");
+        install::install(&self.manager).await?;
+        for object in self.on_manager(&token) {
+            install::apply(&self.manager, &manifests::collection(&object)?, &object).await?;
+            say(format!("on the manager: {} applied", manifests::name(&object)));
+        }
+        Ok(())
+    }
+
+    async fn token(&self) -> anyhow::Result<String> {
+        let account = self.rights().account();
+        let issued = jobferry_dispatcher::request_token(&self.worker, &account, token::USUAL_LIFE).await;
+        issued.with_context(|| {
+            format!("the worker issues no token for serviceaccount/{} in namespace {SYSTEM_NAMESPACE}", account.name)
+        })
+    }
+
+    fn on_manager(&self, token: &str) -> [Value; 2] {
+        let (name, namespaces) = (&self.args.name, &self.namespaces);
+        let kubeconfig = BASE64_STANDARD.encode(self.way.kubeconfig(token).to_string());
+        let marks = json!({labels::WORKER: name, "app.kubernetes.io/managed-by": "jobferry"});
+        let mut spec = json!({"kubeconfigSecret": name});
+        if !namespaces.is_empty() {
+            spec["namespaces"] = json!(namespaces);
+        }
+        [
+            json!({
+                "apiVersion": "v1", "kind": "Secret",
+                "metadata": {"name": name, "namespace": SYSTEM_NAMESPACE, "labels": marks},
+                "data": {KUBECONFIG_KEY: kubeconfig},
+            }),
+            json!({
+                "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker",
+                "metadata": {"name": name, "labels": self.labels}, "spec": spec,
+            }),
+        ]
+    }
+}
+
+/// A Worker's name is the value of a label, and the name of a Secret.
+fn check_name(name: &str) -> anyhow::Result<()> {
+    let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    let framed = !name.starts_with('-') && !name.ends_with('-') && (1..=63).contains(&name.len());
+    ensure!(plain && framed, "`{name}` cannot be the name of a worker: at most 63 of a-z, 0-9 and -, for example eu-1");
     Ok(())
 }
 
@@ -78,77 +232,115 @@ fn parse_labels(labels: &[String]) -> anyhow::Result<Value> {
     Ok(Value::Object(map))
 }
 
-async fn identity(client: &Client) -> anyhow::Result<String> {
-    let namespace: Value = kubeio::get(client, "/api/v1/namespaces/kube-system", DEADLINE).await?;
-    namespace["metadata"]["uid"].as_str().map(Into::into).context("its kube-system namespace has no UID")
-}
-
-/// The chosen context alone, with everything inline: the dispatcher accepts neither files nor programs.
-fn inline_kubeconfig(args: &Args) -> anyhow::Result<String> {
-    let path = &args.worker_kubeconfig;
-    let kubeconfig = Kubeconfig::read_from(path)?;
-    let context_name = args.worker_context.clone().or_else(|| kubeconfig.current_context.clone());
-    let context_name = context_name.context("the worker's kubeconfig has no current context; name one")?;
-    let context = kubeconfig.contexts.iter().find(|entry| entry.name == context_name);
-    let context = context.and_then(|entry| entry.context.as_ref());
-    let context = context.with_context(|| format!("{} has no context {context_name}", path.display()))?;
-    let cluster = kubeconfig.clusters.iter().find(|entry| entry.name == context.cluster);
-    let user = kubeconfig.auth_infos.iter().find(|entry| Some(&entry.name) == context.user.as_ref());
-    let (Some(cluster), Some(user)) =
-        (cluster.and_then(|entry| entry.cluster.as_ref()), user.and_then(|entry| entry.auth_info.as_ref()))
-    else {
-        bail!("{}: the cluster or user of context {context_name} is missing", path.display());
-    };
-    let mut cluster = serde_json::to_value(cluster)?;
-    inline(&mut cluster, "certificate-authority")?;
-    let mut user = serde_json::to_value(user)?;
-    inline(&mut user, "client-certificate")?;
-    inline(&mut user, "client-key")?;
-    let document = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "worker",
-        "clusters": [{"name": "worker", "cluster": cluster}],
-        "users": [{"name": "worker", "user": user}],
-        "contexts": [{"name": "worker", "context": {"cluster": "worker", "user": "worker"}}],
-    });
-    jobferry_core::kubeconfig::read(&document).with_context(|| {
-        format!(
-            "the dispatcher would refuse {}; give it a kubeconfig with a token or client certificate",
-            path.display()
-        )
-    })?;
-    Ok(document.to_string())
-}
-
-/// Replaces a file path by the file's content.
-fn inline(entry: &mut Value, field: &str) -> anyhow::Result<()> {
-    let Some(path) = entry.get(field).and_then(Value::as_str).map(PathBuf::from) else { return Ok(()) };
-    let data = std::fs::read(&path).with_context(|| format!("{field}: {}", path.display()))?;
-    if let Some(entry) = entry.as_object_mut() {
-        entry.remove(field);
-        entry.insert(format!("{field}-data"), BASE64_STANDARD.encode(data).into());
+async fn joined(manager: &Client) -> anyhow::Result<Vec<Worker>> {
+    #[derive(Deserialize)]
+    struct List {
+        items: Vec<Worker>,
     }
-    Ok(())
+    match kubeio::get::<List>(manager, WORKERS, DEADLINE).await {
+        Ok(list) => Ok(list.items),
+        // Nothing is installed yet.
+        Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 404) => Ok(Vec::new()),
+        Err(error) => Err(error).context("cannot list the Workers of the management cluster"),
+    }
 }
 
-/// Waits until the dispatcher is connected to the worker.
-pub(crate) async fn wait_until_connected(manager: &Client, name: &str, seconds: u64) -> anyhow::Result<()> {
-    let path = format!("{WORKERS}/{name}");
-    let mut last = "the dispatcher has not looked at it yet; is it running?".to_owned();
-    let connected = async {
-        loop {
-            if let Ok(worker) = kubeio::get::<Worker>(manager, &path, DEADLINE).await {
-                let conditions = worker.status.unwrap_or_default().conditions;
-                match conditions.iter().find(|condition| condition.type_ == jobferry_api::conditions::CONNECTED) {
-                    Some(condition) if condition.status == "True" => return,
-                    Some(condition) => last.clone_from(&condition.message),
-                    None => {}
-                }
-            }
-            tokio::time::sleep(Duration::from_millis(200)).await;
+/// The Worker of that name, which must be there to be renewed and must not be there to be joined.
+fn check_joined(workers: &[Worker], name: &str, identity: &str, renew: bool) -> anyhow::Result<Option<Worker>> {
+    let identity_of = |worker: &Worker| worker.status.as_ref().and_then(|status| status.identity.clone());
+    let named = |worker: &&Worker| worker.metadata.name.as_deref() == Some(name);
+    match (workers.iter().find(named), renew) {
+        (Some(known), _) if identity_of(known).is_some_and(|known| known != identity) => bail!(
+            "worker {name} is joined already, and is another cluster; choose another name, or remove it with \
+             `jobferry worker leave {name}`"
+        ),
+        (Some(_), false) => {
+            bail!("worker {name} is joined already, and is this cluster; --renew makes new credentials for it")
         }
-    };
-    if tokio::time::timeout(Duration::from_secs(seconds), connected).await.is_err() {
-        bail!("worker {name} is not connected after {seconds} s: {last}");
+        (None, true) => bail!("there is no worker {name} to renew; leave --renew out to join it"),
+        (Some(known), true) => Ok(Some(known.clone())),
+        (None, false) => match workers.iter().find(|worker| identity_of(worker).as_deref() == Some(identity)) {
+            Some(other) => {
+                let other = other.metadata.name.as_deref().unwrap_or_default();
+                bail!("this cluster is joined already, as worker {other}")
+            }
+            None => Ok(None),
+        },
     }
+}
+
+/// An API server without TokenRequest has no credentials to give: better to know before anything is made.
+async fn check_tokens(worker: &Client) -> anyhow::Result<()> {
+    let resources: Value = kubeio::get(worker, "/api/v1", DEADLINE).await.context("the worker's API is not known")?;
+    let names = resources["resources"].as_array().into_iter().flatten().map(|resource| &resource["name"]);
+    let issues = names.into_iter().any(|name| name == "serviceaccounts/token");
+    ensure!(
+        issues,
+        "the worker's API server issues no tokens for ServiceAccounts, as the embedded ones of `jobferry up`, which joins its \
+         workers itself"
+    );
     Ok(())
+}
+
+async fn exists(client: &Client, namespace: &str) -> anyhow::Result<bool> {
+    match kubeio::get::<Value>(client, &format!("/api/v1/namespaces/{namespace}"), DEADLINE).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("cannot read namespace {namespace} of the worker")),
+    }
+}
+
+fn half_way(error: anyhow::Error, args: &Args, done: &[String]) -> anyhow::Error {
+    let file = args.worker_kubeconfig.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
+    let leave = format!("jobferry worker leave {} --worker-kubeconfig {file}", args.name);
+    error.context(format!(
+        "stopped half way, after {} steps (the last: {}); the same command goes on from here, `{leave}` undoes them",
+        done.len(),
+        done.last().map(String::as_str).unwrap_or_default(),
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn worker(name: &str, identity: Option<&str>) -> Worker {
+        let status = json!({"identity": identity});
+        let worker = json!({
+            "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker", "metadata": {"name": name},
+            "spec": {"kubeconfigSecret": name}, "status": status,
+        });
+        serde_json::from_value(worker).unwrap()
+    }
+
+    #[test]
+    fn a_cluster_is_joined_once_and_a_name_given_once() {
+        let there = [worker("eu-1", Some("a")), worker("new", None)];
+        for (name, identity, renew, expected) in [
+            ("eu-2", "b", false, Ok(false)),
+            ("eu-1", "a", true, Ok(true)),
+            ("new", "c", true, Ok(true)),
+            ("eu-1", "a", false, Err("is this cluster; --renew")),
+            ("new", "c", false, Err("is joined already")),
+            ("eu-1", "b", false, Err("is another cluster")),
+            ("eu-1", "b", true, Err("is another cluster")),
+            ("eu-2", "a", false, Err("joined already, as worker eu-1")),
+            ("eu-2", "b", true, Err("no worker eu-2 to renew")),
+        ] {
+            let found = check_joined(&there, name, identity, renew).map(|known| known.is_some());
+            match (found, expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{name} {identity} {renew}"),
+                (Err(found), Err(words)) => assert!(found.to_string().contains(words), "{name} {identity}: {found}"),
+                (found, expected) => panic!("{name} {identity} {renew}: {found:?} instead of {expected:?}"),
+            }
+        }
+    }
+
+    #[test]
+    fn a_name_must_do_as_a_label_value_and_as_the_name_of_a_secret() {
+        for (name, good) in [("eu-1", true), ("EU", false), ("eu_1", false), ("-eu", false), ("", false)] {
+            assert_eq!(check_name(name).is_ok(), good, "{name}");
+        }
+        assert!(check_name(&"a".repeat(64)).is_err());
+    }
 }

@@ -76,7 +76,7 @@ pub(super) async fn list(args: ListArgs) -> anyhow::Result<()> {
 }
 
 fn table(workers: &[Worker], now: Timestamp) -> Table {
-    let mut table = Table::new(["NAME", "STATUS", "VERSION", "UNFINISHED", "AGE"]);
+    let mut table = Table::new(["NAME", "STATUS", "VERSION", "UNFINISHED", "CREDENTIAL", "AGE"]);
     for worker in workers {
         let status = worker.status.clone().unwrap_or_default();
         table.row([
@@ -84,10 +84,16 @@ fn table(workers: &[Worker], now: Timestamp) -> Table {
             health(worker, now).words(worker.spec.cordoned),
             status.version.unwrap_or_else(|| "-".into()),
             status.unfinished.map_or_else(|| "-".into(), |count| count.to_string()),
+            status.credential_expires.map_or_else(|| "-".into(), |Time(at)| left(at, now)),
             worker.metadata.creation_timestamp.as_ref().map_or_else(|| "-".into(), |Time(at)| age(*at, now)),
         ]);
     }
     table
+}
+
+/// How long a credential is still good.
+fn left(expires: Timestamp, now: Timestamp) -> String {
+    if expires <= now { "expired".to_owned() } else { age(now, expires) }
 }
 
 /// How a worker is, from its status.
@@ -152,12 +158,13 @@ fn description(worker: &Worker, now: Timestamp) -> Result<String, std::fmt::Erro
     line("Labels", &labels.collect::<Vec<_>>().join(","))?;
     line("Status", &health(worker, now).words(worker.spec.cordoned))?;
     line("Credentials", &format!("secret {secret}"))?;
+    line("Namespaces", &worker.spec.namespaces.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(",")))?;
     for (key, value) in [
         ("Identity", status.identity),
         ("Version", status.version),
         ("Connected since", time(status.connected_since)),
         ("Lost since", time(status.lost_since)),
-        ("Credential expires", status.credential_expires.map(|Time(at)| at.to_string())),
+        ("Credential expires", status.credential_expires.map(|Time(at)| expiry(at, now))),
         ("Unfinished", status.unfinished.map(|count| format!("{count} workloads"))),
         (
             "Deleted",
@@ -170,6 +177,10 @@ fn description(worker: &Worker, now: Timestamp) -> Result<String, std::fmt::Erro
         line(&condition.type_, &format!("{} ({}): {}", condition.status, condition.reason, condition.message))?;
     }
     Ok(text)
+}
+
+fn expiry(at: Timestamp, now: Timestamp) -> String {
+    if at <= now { format!("{at} (expired)") } else { format!("{at} (in {})", left(at, now)) }
 }
 
 fn name_of(worker: &Worker) -> &str {
@@ -219,11 +230,15 @@ mod tests {
 
     #[test]
     fn the_table_has_kubectls_manners() {
-        let status = json!({"conditions": conditions("True", "True"), "version": "v1.35.8", "unfinished": 12});
-        let printed = table(&[worker(true, &status)], noon()).to_string();
-        let expected = "NAME   STATUS               VERSION   UNFINISHED   AGE\n\
-                        eu-1   Connected,Cordoned   v1.35.8   12           12h\n";
-        assert_eq!(printed, expected);
+        let status = |ends: &str| {
+            let conditions = conditions("True", "True");
+            json!({"conditions": conditions, "version": "v1.35.8", "unfinished": 12, "credentialExpires": ends})
+        };
+        let workers = [worker(true, &status("2026-01-02T11:00:00Z")), worker(false, &status("2026-01-01T11:00:00Z"))];
+        let expected = "NAME   STATUS               VERSION   UNFINISHED   CREDENTIAL   AGE\n\
+                        eu-1   Connected,Cordoned   v1.35.8   12           23h          12h\n\
+                        eu-1   Connected            v1.35.8   12           expired      12h\n";
+        assert_eq!(table(&workers, noon()).to_string(), expected);
     }
 
     #[test]

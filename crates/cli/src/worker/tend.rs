@@ -83,7 +83,7 @@ pub(super) async fn forget(args: ForgetArgs) -> anyhow::Result<()> {
 }
 
 /// How many unfinished workloads are placed on the worker now. The count in its status is for people and some seconds old.
-async fn unfinished_on(manager: &Client, name: &str) -> anyhow::Result<usize> {
+pub(super) async fn unfinished_on(manager: &Client, name: &str) -> anyhow::Result<usize> {
     let jobs = Collection::new("/apis/batch/v1/jobs", |workload: &Workload| &workload.resource_version);
     let mut watcher = kubeio::Watcher::new(manager.clone(), jobs);
     let listed = tokio::time::timeout(LIST_DEADLINE, watcher.next()).await.context("the Jobs could not be listed")?;
@@ -96,20 +96,20 @@ async fn unfinished_on(manager: &Client, name: &str) -> anyhow::Result<usize> {
     Ok(workloads.iter().filter(placed_here).filter(|workload| !workload.is_finished()).count())
 }
 
-fn is_gone(error: &anyhow::Error) -> bool {
+pub(super) fn is_gone(error: &anyhow::Error) -> bool {
     error.downcast_ref::<kubeio::CallError>().is_some_and(kubeio::CallError::is_not_found)
 }
 
-async fn read(manager: &Client, name: &str) -> anyhow::Result<Worker> {
+pub(super) async fn read(manager: &Client, name: &str) -> anyhow::Result<Worker> {
     kubeio::get(manager, &path(name), DEADLINE).await.with_context(|| format!("cannot read Worker {name}"))
 }
 
-async fn patch(manager: &Client, name: &str, change: &Value) -> anyhow::Result<()> {
+pub(super) async fn patch(manager: &Client, name: &str, change: &Value) -> anyhow::Result<()> {
     let body = change.to_string().into_bytes();
     let patched = kubeio::patch(manager, &path(name), Patch::Merge, body, DEADLINE).await;
     patched.with_context(|| format!("cannot change Worker {name}")).map(drop)
 }
 
-fn path(name: &str) -> String {
+pub(super) fn path(name: &str) -> String {
     format!("{WORKERS}/{name}")
 }

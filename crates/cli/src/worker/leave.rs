@@ -1,0 +1,171 @@
+//! `jobferry worker leave`: the way back from `join`, once nothing of ours runs there any more.
+
+use std::{path::PathBuf, time::Duration};
+
+use anyhow::{Context as _, bail, ensure};
+use jobferry_api::{SYSTEM_NAMESPACE, Span, Worker};
+use jobferry_kubeio::{self as kubeio, CallError};
+use kube::Client;
+use serde_json::{Value, json};
+
+use super::{preflight, rights::Rights, tend};
+use crate::{install::DEADLINE, target::Target};
+
+/// Between two looks at what is still placed there: each lists all Jobs.
+const LOOK_AGAIN: Duration = Duration::from_secs(5);
+/// The dispatcher takes its finalizer off within seconds, if there is a dispatcher.
+const GONE_WITHIN: Duration = Duration::from_secs(30);
+/// What join makes on a worker, bindings before what they bind.
+const MADE: [&str; 6] = [
+    "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
+    "/apis/rbac.authorization.k8s.io/v1/rolebindings",
+    "/apis/rbac.authorization.k8s.io/v1/clusterroles",
+    "/apis/rbac.authorization.k8s.io/v1/roles",
+    "/api/v1/secrets",
+    "/api/v1/serviceaccounts",
+];
+
+/// Flags of `jobferry worker leave`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    target: Target,
+    /// Name of the worker
+    name: String,
+    /// Kubeconfig of an administrator of the worker cluster, to remove there what join made
+    #[arg(long, value_name = "FILE")]
+    worker_kubeconfig: Option<PathBuf>,
+    /// Context of that kubeconfig [default: its current one]
+    #[arg(long, value_name = "NAME", requires = "worker_kubeconfig")]
+    worker_context: Option<String>,
+    /// How long to wait for the workloads that are placed there, for example 1h [default: not at all]
+    #[arg(long, value_name = "TIME")]
+    wait: Option<Span>,
+}
+
+/// Removes the worker and what join made for it.
+pub(super) async fn run(args: Args) -> anyhow::Result<()> {
+    let (name, manager) = (&args.name, args.target.client().await?);
+    let origin = preflight::identity(&manager, "management").await?;
+    let rights = Rights { origin: &origin, namespaces: &[] };
+    let registered = match tend::read(&manager, name).await {
+        Ok(worker) => Some(worker),
+        Err(error) if tend::is_gone(&error) && args.worker_kubeconfig.is_some() => None,
+        Err(error) => return Err(error),
+    };
+    let cluster = match &args.worker_kubeconfig {
+        None => None,
+        Some(path) => {
+            let admin = Target { kubeconfig: Some(path.clone()), context: args.worker_context.clone() };
+            let cluster = admin.client().await?;
+            check_same(registered.as_ref(), &preflight::identity(&cluster, "worker").await?, name)?;
+            Some(cluster)
+        }
+    };
+    if let Some(worker) = &registered {
+        remove_worker(&manager, worker, args.wait.map(|span| span.0)).await?;
+    }
+    match cluster {
+        Some(cluster) => clear(&cluster, &rights).await?,
+        None => eprintln!(
+            "on the worker is left what join made; with an administrator's rights there: kubectl delete \
+             clusterrolebindings,rolebindings,clusterroles,roles,secrets,serviceaccounts -A -l {}",
+            rights.selector()
+        ),
+    }
+    println!("worker/{name} left");
+    Ok(())
+}
+
+/// The kubeconfig must lead to the cluster that is to be left.
+fn check_same(registered: Option<&Worker>, found: &str, name: &str) -> anyhow::Result<()> {
+    let known = registered.and_then(|worker| worker.status.as_ref()?.identity.as_deref());
+    ensure!(
+        known.is_none_or(|known| known == found),
+        "--worker-kubeconfig leads to another cluster than worker {name}"
+    );
+    Ok(())
+}
+
+/// Cordons, waits for what is placed there, and takes the Worker and its Secret away.
+async fn remove_worker(manager: &Client, worker: &Worker, wait: Option<Duration>) -> anyhow::Result<()> {
+    let name = worker.metadata.name.as_deref().unwrap_or_default();
+    if !worker.spec.cordoned {
+        tend::patch(manager, name, &json!({"spec": {"cordoned": true}})).await?;
+        eprintln!("worker/{name} cordoned");
+    }
+    let settled = tokio::time::timeout(wait.unwrap_or_default(), until_settled(manager, name)).await;
+    let unfinished = match settled {
+        Ok(settled) => settled.map(|()| 0)?,
+        Err(_) => tend::unfinished_on(manager, name).await?,
+    };
+    if unfinished > 0 {
+        bail!(
+            "{unfinished} unfinished workloads are placed on worker {name}; it is cordoned, so none is added. Run this again \
+             with --wait 1h, or give them up with `jobferry worker forget {name} --abandon`"
+        );
+    }
+    delete(manager, &tend::path(name), worker.metadata.uid.as_deref()).await?;
+    until_gone(manager, name).await?;
+    eprintln!("on the manager: worker/{name} removed");
+    let secret = &worker.spec.kubeconfig_secret;
+    delete(manager, &format!("/api/v1/namespaces/{SYSTEM_NAMESPACE}/secrets/{secret}"), None).await?;
+    eprintln!("on the manager: secret/{secret} in namespace {SYSTEM_NAMESPACE} removed");
+    Ok(())
+}
+
+async fn until_settled(manager: &Client, name: &str) -> anyhow::Result<()> {
+    loop {
+        let unfinished = tend::unfinished_on(manager, name).await?;
+        if unfinished == 0 {
+            return Ok(());
+        }
+        eprintln!("{unfinished} unfinished workloads are placed there; waiting");
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+async fn until_gone(manager: &Client, name: &str) -> anyhow::Result<()> {
+    let gone = async {
+        while tend::read(manager, name).await.is_ok() {
+            tokio::time::sleep(Duration::from_millis(500)).await;
+        }
+    };
+    let waited = tokio::time::timeout(GONE_WITHIN, gone).await;
+    waited.ok().with_context(|| {
+        format!("no dispatcher lets go of worker {name}; if there is none any more, `jobferry worker forget {name}`")
+    })
+}
+
+/// Removes what join made on the worker, and nothing else. The namespace stays: others may be in it.
+async fn clear(cluster: &Client, rights: &Rights<'_>) -> anyhow::Result<()> {
+    let selector = rights.selector().replace('/', "%2F").replace('=', "%3D");
+    for collection in MADE {
+        let list: Result<Value, _> =
+            kubeio::get(cluster, &format!("{collection}?labelSelector={selector}"), DEADLINE).await;
+        let list = list.with_context(|| format!("cannot list {collection} of the worker"))?;
+        for object in list["items"].as_array().into_iter().flatten() {
+            let text = |field: &str| object["metadata"][field].as_str().unwrap_or_default();
+            let (group, plural) = collection.rsplit_once('/').unwrap_or_default();
+            let (path, place) = match text("namespace") {
+                "" => (format!("{collection}/{}", text("name")), String::new()),
+                namespace => (
+                    format!("{group}/namespaces/{namespace}/{plural}/{}", text("name")),
+                    format!(" in namespace {namespace}"),
+                ),
+            };
+            delete(cluster, &path, Some(text("uid"))).await?;
+            eprintln!("on the worker: {}/{}{place} removed", plural.trim_end_matches('s'), text("name"));
+        }
+    }
+    Ok(())
+}
+
+async fn delete(client: &Client, path: &str, uid: Option<&str>) -> anyhow::Result<()> {
+    let preconditions = uid.map(|uid| json!({"uid": uid}));
+    let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
+    match kubeio::delete(client, path, options.to_string().into_bytes(), DEADLINE).await {
+        Err(error) if !CallError::is_not_found(&error) => Err(error).with_context(|| format!("cannot delete {path}")),
+        _ => Ok(()),
+    }
+}
