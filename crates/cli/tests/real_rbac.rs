@@ -1,52 +1,45 @@
-//! The shipped rights are enough, and none of them is for nothing: a dispatcher and a worker that have no others.
+//! The shipped rights are enough, none of them is for nothing, and each rule on the worker is one that is missed.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail by panicking")]
 
+mod joining;
 mod support;
 
-use std::{
-    collections::BTreeSet,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, path::PathBuf};
 
-use jobferry_testkit::{AuditRecord, RealCluster, RealFleet, User};
-use support::{Background, eventually, fail, jobferry, kubectl, succeed};
+use jobferry_api::SYSTEM_NAMESPACE;
+use jobferry_testkit::{AuditMark, AuditRecord, User};
+use joining::{Ahead, Pair, WORKER, client};
+use k8s_openapi::jiff::SignedDuration;
+use serde_json::{Value, json};
+use support::{eventually, fail, jobferry, kubectl, succeed};
 
 const JOBS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/rbac.yaml");
 
-/// A kubeconfig of `cluster` for a ServiceAccount of ours, by a token as `kubectl create token` makes it.
-fn kubeconfig_of(cluster: &RealCluster, account: &str, directory: &Path) -> PathBuf {
-    let admin = cluster.kubeconfig_path(User::Admin);
-    let token = succeed(kubectl(&admin, &["create", "token", account, "-n", "jobferry-system"]));
-    let text: String = cluster
-        .kubeconfig(User::Admin)
-        .lines()
-        .map(|line| match line.split_once("token:") {
-            Some((indent, _)) => format!("{indent}token: {}\n", token.trim()),
-            None => format!("{line}\n"),
-        })
-        .collect();
-    let path = directory.join(format!("{}-{account}", cluster.name()));
-    std::fs::write(&path, text).unwrap();
-    path
+/// Less than a quarter of a day's token is left.
+const NEAR_THE_END: SignedDuration = SignedDuration::from_hours(20);
+
+/// A kubeconfig of the manager for the dispatcher's own ServiceAccount, by a token as `kubectl create token` makes it.
+fn dispatchers_kubeconfig(pair: &Pair) -> PathBuf {
+    let token = pair.on_manager(&["create", "token", "jobferry-dispatcher", "-n", SYSTEM_NAMESPACE]);
+    let kubeconfig = pair.manager().kubeconfig(User::Admin);
+    let line = |line: &str| match line.split_once("token:") {
+        Some((indent, _)) => format!("{indent}token: {}\n", token.trim()),
+        None => format!("{line}\n"),
+    };
+    pair.write("dispatcher", &kubeconfig.lines().map(line).collect::<String>())
 }
 
-/// What a ServiceAccount of ours asked for: verb and resource.
-fn asked(records: &[AuditRecord], account: &str) -> BTreeSet<String> {
-    let user = format!("system:serviceaccount:jobferry-system:{account}");
-    let ours = records.iter().filter(|record| record.user == user && !record.resource.is_empty());
-    ours.map(|record| format!("{} {}", record.verb, record.resource)).collect()
+/// Verb and resource of what was asked.
+fn asked(records: &[AuditRecord]) -> BTreeSet<String> {
+    let about_objects = records.iter().filter(|record| !record.resource.is_empty());
+    about_objects.map(|record| format!("{} {}", record.verb, record.resource)).collect()
 }
 
-fn refused(records: &[AuditRecord]) -> Vec<&AuditRecord> {
-    let account = "system:serviceaccount:jobferry-system:";
-    records.iter().filter(|record| record.user.starts_with(account) && record.code == 403).collect()
-}
-
-/// What the roles of a manifest grant.
-fn granted(role: &str) -> BTreeSet<String> {
+/// What the roles among some manifests grant.
+fn granted(manifests: &str) -> BTreeSet<String> {
     let mut granted = BTreeSet::new();
-    for document in succeed(jobferry(&["install", role, "--print"])).split("---\n").filter(|text| !text.is_empty()) {
-        let object: serde_json::Value = serde_saphyr::from_str(document).unwrap();
+    for document in manifests.split("---\n").filter(|text| !text.is_empty()) {
+        let object: Value = serde_saphyr::from_str(document).unwrap();
         for rule in object["rules"].as_array().into_iter().flatten() {
             for resource in rule["resources"].as_array().unwrap() {
                 for verb in rule["verbs"].as_array().unwrap() {
@@ -58,67 +51,162 @@ fn granted(role: &str) -> BTreeSet<String> {
     granted
 }
 
+fn is_enough_and_all_used(records: &[AuditRecord], granted: &BTreeSet<String>) {
+    let refused: Vec<_> = records.iter().filter(|record| record.code == 403).collect();
+    assert_eq!(refused, Vec::<&AuditRecord>::new());
+    let mut used = asked(records);
+    // An Event that is told again after a minute is patched; the test does not wait for it.
+    used.insert("patch events".into());
+    // A list that comes as a stream is a watch; servers that do not offer it are asked for the list.
+    let streamed: Vec<_> = used.iter().filter_map(|right| right.strip_prefix("watch ")).map(str::to_owned).collect();
+    used.extend(streamed.iter().map(|resource| format!("list {resource}")));
+    let unused: BTreeSet<_> = granted.difference(&used).collect();
+    assert_eq!(unused, BTreeSet::new(), "rights that nobody used");
+}
+
+fn mirror_exists(pair: &Pair, job: &str) -> bool {
+    !pair.on_worker(&["get", "job", job, "--ignore-not-found", "-o", "name"]).is_empty()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs real Kubernetes: cargo xtask test"]
 async fn the_shipped_rights_are_enough_and_all_of_them_are_used() {
-    let fleet = RealFleet::start(&["manager", "eu-1"]).await.unwrap();
-    let (manager, worker) = (fleet.manager(), &fleet.workers()[0]);
-    let admin = manager.kubeconfig_path(User::Admin);
-    let worker_admin = worker.kubeconfig_path(User::Admin);
-    let on_manager = |arguments: &[&str]| succeed(kubectl(&admin, arguments));
-    let on_worker = |arguments: &[&str]| succeed(kubectl(&worker_admin, arguments));
-    let flag = admin.to_str().unwrap();
-    succeed(jobferry(&["install", "--kubeconfig", flag]));
-    succeed(jobferry(&["install", "worker", "--kubeconfig", worker_admin.to_str().unwrap()]));
-
-    let directory = tempfile::tempdir().unwrap();
-    let dispatcher = kubeconfig_of(manager, "jobferry-dispatcher", directory.path());
-    let mirrors = kubeconfig_of(worker, "jobferry", directory.path());
-    let run = ["dispatcher", "--metrics-address", "", "--kubeconfig", dispatcher.to_str().unwrap()];
-    let _dispatcher = Background::start(jobferry(&run));
-    let join = ["worker", "join", "eu-1", "--kubeconfig", flag, "--worker-kubeconfig", mirrors.to_str().unwrap()];
-    succeed(jobferry(&join));
-    let listed = succeed(jobferry(&["worker", "list", "--kubeconfig", flag]));
+    let pair = Pair::start().await;
+    succeed(pair.jobferry(&["install", "--no-deployment"]));
+    succeed(pair.with_worker(&["join", WORKER, "--wait", "0"]));
+    let first = pair.stored_token();
+    tokio::time::sleep(std::time::Duration::from_secs(1)).await;
+    let dispatcher = Ahead::start(client(&dispatchers_kubeconfig(&pair)).await, SignedDuration::from_hours(13));
+    pair.until_connected();
+    let listed = succeed(pair.jobferry(&["worker", "list"]));
     assert!(listed.contains("eu-1") && listed.contains("Connected"), "{listed}");
-    let expires = on_manager(&["get", "worker/eu-1", "-o", "jsonpath={.status.credentialExpires}"]);
-    assert!(expires.ends_with('Z'), "the token says when it expires: {expires:?}");
 
     // A life: it finishes, an edit is forwarded, a worker's warning comes up, a deleted Job takes its mirror along, a Job
-    // that somebody took away on the worker is looked for.
-    on_manager(&["apply", "-f", JOBS]);
-    on_manager(&["wait", "--for=condition=complete", "job/plain", "--timeout=60s"]);
-    let exists = |cluster: &Path, job: &str| {
-        !succeed(kubectl(cluster, &["get", "job", job, "--ignore-not-found", "-o", "name"])).is_empty()
-    };
+    // that somebody took away on the worker is looked for, a token is renewed.
+    pair.on_manager(&["apply", "-f", JOBS]);
+    pair.on_manager(&["wait", "--for=condition=complete", "job/plain", "--timeout=60s"]);
     for job in ["long", "no-account", "vandalised"] {
-        eventually("the mirror", || exists(&worker_admin, job));
+        eventually("the mirror", || mirror_exists(&pair, job));
     }
-    on_manager(&["patch", "job/long", "-p", r#"{"spec": {"parallelism": 2}}"#]);
-    eventually("the edit", || on_worker(&["get", "job/long", "-o", "jsonpath={.spec.parallelism}"]) == "2");
-    eventually("the warning", || on_manager(&["describe", "job/no-account"]).contains("on worker eu-1: "));
-    on_worker(&["delete", "job/vandalised", "--cascade=orphan"]);
-    on_manager(&["wait", "--for=condition=failed", "job/vandalised", "--timeout=60s"]);
-    assert!(on_manager(&["describe", "job/vandalised"]).contains("MirrorDeleted"));
+    pair.on_manager(&["patch", "job/long", "-p", r#"{"spec": {"parallelism": 2}}"#]);
+    eventually("the edit", || pair.on_worker(&["get", "job/long", "-o", "jsonpath={.spec.parallelism}"]) == "2");
+    eventually("the warning", || pair.on_manager(&["describe", "job/no-account"]).contains("on worker eu-1: "));
+    pair.on_worker(&["delete", "job/vandalised", "--cascade=orphan"]);
+    pair.on_manager(&["wait", "--for=condition=failed", "job/vandalised", "--timeout=60s"]);
+    assert!(pair.on_manager(&["describe", "job/vandalised"]).contains("MirrorDeleted"));
+    eventually("a renewed token", || pair.stored_token() != first);
 
     // A Worker that has workloads does not go; one that has none does.
-    let error = fail(jobferry(&["worker", "forget", "eu-1", "--kubeconfig", flag]));
+    let error = fail(pair.jobferry(&["worker", "forget", WORKER]));
     assert!(error.contains("unfinished workloads are placed on worker eu-1"), "{error}");
-    on_manager(&["delete", "worker", "eu-1", "--wait=false"]);
-    on_manager(&["delete", "job", "long", "no-account"]);
-    eventually("the mirror's end", || !exists(&worker_admin, "long"));
-    on_manager(&["wait", "--for=delete", "worker/eu-1", "--timeout=60s"]);
+    pair.on_manager(&["delete", "worker", WORKER, "--wait=false"]);
+    pair.on_manager(&["delete", "job", "long", "no-account"]);
+    eventually("the mirror's end", || !mirror_exists(&pair, "long"));
+    pair.on_manager(&["wait", "--for=delete", "worker/eu-1", "--timeout=60s"]);
+    dispatcher.stop().await;
 
-    for (cluster, account, role) in [(manager, "jobferry-dispatcher", "manager"), (worker, "jobferry", "worker")] {
-        let records = cluster.audit().records_since(jobferry_testkit::AuditMark::default()).unwrap();
-        assert_eq!(refused(&records), Vec::<&AuditRecord>::new(), "{role}");
-        let mut used = asked(&records, account);
-        // An Event that is told again after a minute is patched; the test does not wait for it.
-        used.insert("patch events".into());
-        // A list that comes as a stream is a watch; servers that do not offer it are asked for the list.
-        let streamed: Vec<_> =
-            used.iter().filter_map(|right| right.strip_prefix("watch ")).map(str::to_owned).collect();
-        used.extend(streamed.iter().map(|resource| format!("list {resource}")));
-        let unused: BTreeSet<_> = granted(role).difference(&used).cloned().collect();
-        assert_eq!(unused, BTreeSet::new(), "{role}: rights that nobody used");
+    let records = pair.manager().audit().records_since(AuditMark::default()).unwrap();
+    let user = format!("system:serviceaccount:{SYSTEM_NAMESPACE}:jobferry-dispatcher");
+    let ours: Vec<_> = records.into_iter().filter(|record| record.user == user).collect();
+    is_enough_and_all_used(&ours, &granted(&succeed(jobferry(&["install", "--print", "--no-deployment"]))));
+    let printed = succeed(pair.jobferry(&["worker", "join", WORKER, "--print", "worker"]));
+    is_enough_and_all_used(&pair.asked_of_worker(AuditMark::default()), &granted(&printed));
+}
+
+/// A role on the worker.
+struct Role {
+    kind: &'static str,
+    name: String,
+    rules: Vec<Value>,
+}
+
+impl Role {
+    fn read(pair: &Pair, kind: &'static str, name: String) -> Self {
+        let object = pair.on_worker(&["get", kind, &name, "-n", SYSTEM_NAMESPACE, "-o", "json"]);
+        let object: Value = serde_json::from_str(&object).unwrap();
+        Self { kind, name, rules: object["rules"].as_array().unwrap().clone() }
+    }
+
+    fn set(&self, pair: &Pair, rules: &[Value]) {
+        let patch = json!({ "rules": rules }).to_string();
+        pair.on_worker(&["patch", self.kind, &self.name, "-n", SYSTEM_NAMESPACE, "--type=merge", "-p", &patch]);
+    }
+
+    fn without(&self, index: usize) -> Vec<Value> {
+        let mut rules = self.rules.clone();
+        rules.remove(index);
+        rules
+    }
+}
+
+/// What people see when the rule about this resource is gone. Called while a dispatcher runs without it.
+fn what_is_missed(pair: &Pair, resource: &str, since: AuditMark) {
+    let told = |job: &str| pair.on_manager(&["describe", "job", job]);
+    let refused = || {
+        let records = pair.asked_of_worker(since);
+        records.iter().filter(|record| record.code == 403).map(|r| r.resource.clone()).collect::<BTreeSet<_>>()
+    };
+    match resource {
+        "jobs" | "namespaces" => {
+            let message = pair.until_refused();
+            assert!(message.contains("a permission is missing") && message.contains(resource), "{message}");
+        }
+        "events" => {
+            pair.until_connected();
+            eventually("a refusal", || refused().contains("events"));
+            pair.on_manager(&["create", "-f", JOBS]);
+            let complaint = || pair.on_worker(&["get", "events", "--field-selector=reason=FailedCreate", "-o", "name"]);
+            eventually("a warning on the worker", || !complaint().is_empty());
+            pair.on_manager(&["wait", "--for=condition=complete", "job/plain", "--timeout=60s"]);
+            assert!(!told("no-account").contains("on worker eu-1: "), "nobody repeated it");
+        }
+        "pods" => {
+            pair.until_connected();
+            pair.on_manager(&["create", "-f", JOBS]);
+            eventually("the mirror", || mirror_exists(pair, "vandalised"));
+            pair.on_worker(&["delete", "job/vandalised", "--cascade=orphan"]);
+            eventually("a refusal", || refused().contains("pods"));
+        }
+        "serviceaccounts/token" => {
+            pair.until_connected();
+            let event = || {
+                let events = pair.on_manager(&["get", "events", "--field-selector=involvedObject.kind=Worker"]);
+                events.contains("CredentialExpires") && events.contains("jobferry worker join eu-1 --renew")
+            };
+            eventually("a warning on the Worker", event);
+        }
+        other => panic!("a rule about {other} that no test misses"),
+    }
+    assert_eq!(refused(), BTreeSet::from([resource.to_owned()]), "that is all that was refused");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs real Kubernetes: cargo xtask test"]
+async fn each_rule_on_the_worker_is_missed_when_it_is_gone() {
+    let pair = Pair::start().await;
+    succeed(pair.jobferry(&["install", "--no-deployment"]));
+    succeed(pair.with_worker(&["join", WORKER, "--wait", "0"]));
+    let account = pair.account();
+    let roles =
+        [Role::read(&pair, "clusterrole", account.clone()), Role::read(&pair, "role", format!("{account}-token"))];
+    assert_eq!(roles.iter().map(|role| role.rules.len()).sum::<usize>(), 5);
+    for role in &roles {
+        for index in 0..role.rules.len() {
+            let resource = role.rules[index]["resources"][0].as_str().unwrap();
+            role.set(&pair, &role.without(index));
+            let since = pair.worker().audit().mark().unwrap();
+            let manager = pair.manager().client(User::Dispatcher).await.unwrap();
+            let dispatcher = Ahead::start(manager, NEAR_THE_END);
+            what_is_missed(&pair, resource, since);
+            role.set(&pair, &role.rules);
+            // With the right back, everything is as it should be, and the next one finds a clean place.
+            pair.until_connected();
+            dispatcher.stop().await;
+            pair.on_manager(&["delete", "jobs", "--all", "-n", "default"]);
+            pair.on_worker(&["delete", "jobs,events", "--all", "-n", "default"]);
+            let clear = json!({"status": {"conditions": null}}).to_string();
+            let status = ["patch", "worker", WORKER, "--subresource=status", "--type=merge", "-p", &clear];
+            succeed(kubectl(&pair.manager().kubeconfig_path(User::Admin), &status));
+        }
     }
 }
