@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! cargo xtask test [--full]                           the one test command, also what CI runs
+//! cargo xtask docs                                    docs/reference, from the code that it describes
 //! cargo xtask record [--version 1.35|1.37]            ask a real API server about random Jobs; what job-api's tests replay
 //! cargo xtask bench NAME                              figures of this machine, side by side in one run
 //! cargo xtask testbed build [--version 1.35|1.37]     real Kubernetes binaries, built once, cached outside the repository
@@ -12,6 +13,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command-line tool talks to its terminal")]
 
 mod bench;
+mod docs;
 mod layering;
 mod record;
 mod stopwatch;
@@ -29,9 +31,10 @@ usage: cargo xtask <command>
   test [--full]                          format, lints, docs, layering, unit, doc and CLI tests, and the
                                          real-Kubernetes suite where Go is installed; --full adds the
                                          newest Kubernetes and everything too long for every run
+  docs                                   write docs/reference from the code: commands, CRDs, names, metrics
   record [--version 1.35|1.37]           ask a real API server thousands of random questions about Jobs and
          [--seed N]                      write its answers down for the tests of job-api
-  bench apiserver|jobs                   measure beside real Kubernetes in one run; prints ratios
+  bench apiserver|jobs|dispatch|scale    measure side by side in one run; prints ratios (bench NAME --help)
   testbed build [--version 1.35|1.37]    build (or find in the cache) a real control plane; the last line
                                          on stdout is the directory of the binaries
   testbed up --clusters N --dir DIR      run N real clusters until Ctrl-C and print their kubeconfigs;
@@ -43,6 +46,7 @@ fn main() -> ExitCode {
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let outcome = match words.as_slice() {
         ["test", options @ ..] => test::run(options),
+        ["docs"] => docs::run(),
         ["record", options @ ..] => record::run(options),
         ["bench", options @ ..] => bench::run(options),
         ["testbed", "build", options @ ..] => testbed_build::run(options),

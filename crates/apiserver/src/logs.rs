@@ -61,15 +61,15 @@ impl Inner {
         let key = Key { namespace: namespace.clone(), name: pod.clone() };
         let stored =
             self.store.get(&call.resource.table, &key).ok_or_else(|| ApiError::not_found(&call.resource, &pod))?;
-        let containers: Vec<String> = stored.value()["spec"]["containers"]
-            .as_array()
-            .into_iter()
-            .flatten()
-            .filter_map(|container| container["name"].as_str().map(str::to_owned))
-            .collect();
+        let spec = &stored.value()["spec"];
+        let names = |list: &str| -> Vec<String> {
+            let list = spec[list].as_array().into_iter().flatten();
+            list.filter_map(|container| container["name"].as_str().map(str::to_owned)).collect()
+        };
+        let (containers, init_containers) = (names("containers"), names("initContainers"));
         let query = &call.query;
         let container = match (query.get("container").filter(|name| !name.is_empty()), containers.as_slice()) {
-            (Some(name), known) if known.iter().any(|known| known == name) => name.to_owned(),
+            (Some(name), known) if known.iter().chain(&init_containers).any(|known| known == name) => name.to_owned(),
             (Some(name), _) => {
                 return Err(ApiError::bad_request(format!("container {name} is not valid for pod {pod}")));
             }

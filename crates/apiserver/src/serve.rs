@@ -126,7 +126,6 @@ async fn connection(stream: TcpStream, acceptor: TlsAcceptor, gate: Arc<Gate>) {
         ended = connection.as_mut() => ended,
         () = stop.cancelled() => {
             connection.as_mut().graceful_shutdown();
-            // A watch would never end by itself.
             tokio::time::timeout(DRAIN_TIMEOUT, connection).await.unwrap_or(Ok(()))
         }
     };
@@ -145,7 +144,7 @@ struct Gate {
 impl Gate {
     async fn admit(&self, request: Request<Incoming>, certified: bool) -> Response<ResponseBody> {
         if certified || self.knows(request.headers()) || is_open(request.uri().path()) {
-            return self.server.answer(request).await;
+            return self.server.answer(request).await.map(|body| body.until(self.stop.clone()));
         }
         Reply::from(ApiError::unauthorized()).into_response()
     }

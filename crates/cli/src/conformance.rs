@@ -26,6 +26,9 @@ pub(crate) enum Command {
 }
 
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 all lines were judged, 1 with --strict a transition is illegal, 2 a line or file cannot be read."
+)]
 pub(crate) struct Args {
     /// JSON lines {"id", "spec", "oldStatus", "newStatus"}; - reads standard input. A missing key means unset
     #[arg(value_name = "FILE.jsonl")]

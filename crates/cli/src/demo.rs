@@ -13,12 +13,14 @@ use jobferry_kubeio::{self as kubeio, Collection, Event, Patch};
 use k8s_openapi::api::batch::v1::Job;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
     dispatcher::{log_to_stderr, stop_on_signal},
     fleet::{Fleet, FleetPlan, WorkerPlan, home::Home},
     install::DEADLINE,
+    job::explain,
     table::Table,
     worker,
 };
@@ -38,6 +40,7 @@ pub(crate) async fn run() -> anyhow::Result<ExitCode> {
     let shutdown = CancellationToken::new();
     tokio::spawn(stop_on_signal(shutdown.clone()));
     let directory = tempfile::tempdir().context("no temporary directory for the pods' files")?;
+    let started = Instant::now();
     println!("--- a management cluster and three workers start in this process");
     let mut fleet = Fleet::start(&Home::at(directory.path().to_owned()), &plan(), false).await?;
     let jobs = jobs::all();
@@ -51,7 +54,10 @@ pub(crate) async fn run() -> anyhow::Result<ExitCode> {
     if !as_expected {
         bail!("a Job did not end as expected");
     }
-    println!("\nnext: `jobferry up` keeps such a fleet running for your own kubectl");
+    println!("all of it took {} s\n", started.elapsed().as_secs());
+    println!("next: jobferry up                  such a fleet, kept running for your own kubectl");
+    println!("      jobferry explain -f JOB.yaml where a Job of yours would go, and why");
+    println!("      docs/quick-start.md          the same on clusters of your own");
     Ok(ExitCode::SUCCESS)
 }
 
@@ -89,6 +95,9 @@ async fn show(fleet: &mut Fleet, jobs: &[DemoJob]) -> anyhow::Result<BTreeMap<St
     let runs = |job: &Job| job.status.as_ref().is_some_and(|status| status.active == Some(1));
     let on_its_way = |job: &Job| job.metadata.name.as_deref() == Some(TRAVELLER) && runs(job);
     follow(&mut events, &mut view, &mut ended, |changed, _| changed.iter().any(on_its_way)).await;
+
+    view.tell(&format!("{PATIENT} waits; `jobferry explain {PATIENT}` says why"));
+    view.quote(&explain::verdicts(fleet.manager(), "default", PATIENT).await?);
 
     let away = fleet.worker(CUT_OFF).context("the demo has no such worker")?;
     away.cut_off().await;

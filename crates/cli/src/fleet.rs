@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use base64::{Engine, prelude::BASE64_STANDARD};
+use futures::future::join_all;
 use jobferry_api::{DISPATCHER_LEASE, KUBECONFIG_KEY, SYSTEM_NAMESPACE, managed_by};
 use jobferry_cluster::JobOptions;
 use jobferry_dispatcher::{KubeconfigSecrets, Options};
@@ -107,9 +108,7 @@ impl Fleet {
         self.stop.cancel();
         self.tasks.close();
         self.tasks.wait().await;
-        for cluster in self.workers.into_iter().chain([self.manager]) {
-            cluster.shutdown().await;
-        }
+        join_all(self.workers.into_iter().chain([self.manager]).map(Cluster::shutdown)).await;
     }
 
     async fn register(&self, plans: &[WorkerPlan]) -> anyhow::Result<()> {

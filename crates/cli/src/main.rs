@@ -3,8 +3,10 @@
 //! stdout is data, stderr is talk. Each subcommand is a module with `Args` and `run`.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program talks to people")]
 
+mod called_as;
 mod conformance;
 mod crds;
+mod delegation;
 mod demo;
 mod dispatcher;
 mod doctor;
@@ -14,15 +16,20 @@ mod job;
 mod job_controller;
 mod lint;
 mod manifests;
+#[cfg(test)]
+mod reference;
 mod server_version;
 mod table;
 mod target;
+mod trouble;
 mod up;
+mod version;
 mod worker;
 
 use std::process::ExitCode;
 
-use clap::{CommandFactory as _, Parser, Subcommand};
+use called_as::CalledAs;
+use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 /// Ferries Kubernetes Jobs to other clusters and brings their status back.
 #[derive(Parser)]
@@ -68,6 +75,8 @@ enum Command {
     /// For authors of external Job controllers: which status writes would a server refuse?
     #[command(subcommand)]
     Conformance(conformance::Command),
+    /// Say which version this is, which the management cluster is, and whether they fit
+    Version(version::Args),
     /// Print the custom resource definitions that a management cluster needs
     Crds,
     /// Print a script that completes commands and flags in a shell
@@ -83,7 +92,14 @@ fn main() -> ExitCode {
         return ExitCode::SUCCESS;
     }
     leave_quietly_when_nobody_reads();
-    let cli = Cli::parse();
+    let words: Vec<String> = std::env::args().collect();
+    let called_as = CalledAs::from_program(words.first().map_or("", String::as_str));
+    if called_as == CalledAs::Completer {
+        print!("{}", called_as::complete(&Cli::command(), words.get(1..).unwrap_or_default()));
+        return ExitCode::SUCCESS;
+    }
+    let matches = Cli::command().name(called_as.file()).bin_name(called_as.shown()).get_matches();
+    let cli = Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit());
     let outcome = match cli.command {
         Command::Demo => in_runtime(demo::run()),
         Command::Up(args) => in_runtime(up::run(args)),
@@ -101,14 +117,15 @@ fn main() -> ExitCode {
         Command::Worker(command) => in_runtime(worker::run(command)),
         Command::Lint(args) => Ok(lint::run(&args)),
         Command::Conformance(command) => Ok(conformance::run(&command)),
+        Command::Version(args) => in_runtime(version::run(args)),
         Command::Crds => crds::run(),
         Command::Completion { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "jobferry", &mut std::io::stdout());
+            clap_complete::generate(shell, &mut Cli::command(), called_as.file(), &mut std::io::stdout());
             Ok(ExitCode::SUCCESS)
         }
     };
     outcome.unwrap_or_else(|error| {
-        eprintln!("error: {error:#}");
+        eprintln!("error: {}", trouble::line(&error));
         ExitCode::FAILURE
     })
 }

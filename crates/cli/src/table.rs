@@ -1,6 +1,6 @@
 //! Tables as kubectl prints them.
 
-use std::fmt;
+use std::fmt::{self, Write as _};
 
 use k8s_openapi::jiff::Timestamp;
 
@@ -30,15 +30,33 @@ impl Table {
 
 impl fmt::Display for Table {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let width = |column: usize| {
-            self.rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-        };
-        let widths: Vec<usize> = (0..self.rows.first().map_or(0, Vec::len)).map(width).collect();
-        for row in &self.rows {
-            let padded = row.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
-            writeln!(f, "{}", padded.collect::<Vec<_>>().join("   ").trim_end())?;
+        f.write_str(&Columns::default().go_on(self))
+    }
+}
+
+/// A table that goes on: its titles come once, and its columns never get narrower.
+#[derive(Default)]
+pub(crate) struct Columns {
+    widths: Vec<usize>,
+}
+
+impl Columns {
+    /// The lines that come next.
+    pub(crate) fn go_on(&mut self, table: &Table) -> String {
+        let is_first = self.widths.is_empty();
+        self.widths.resize(table.rows.first().map_or(0, Vec::len), 0);
+        for row in &table.rows {
+            for (width, cell) in self.widths.iter_mut().zip(row) {
+                *width = (*width).max(cell.chars().count());
+            }
         }
-        Ok(())
+        let mut lines = String::new();
+        for row in table.rows.iter().skip(usize::from(!is_first)) {
+            let padded = row.iter().zip(&self.widths).map(|(cell, width)| format!("{cell:<width$}"));
+            // Writing to a String cannot fail.
+            let _ = writeln!(lines, "{}", padded.collect::<Vec<_>>().join("   ").trim_end());
+        }
+        lines
     }
 }
 
@@ -56,6 +74,18 @@ pub(crate) fn age(since: Timestamp, now: Timestamp) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_table_that_goes_on_has_titles_once_and_columns_that_hold_their_width() {
+        let table = |name: &str| {
+            let mut table = Table::new(["NAME", "AGE"]);
+            table.row([name.into(), "5s".into()]);
+            table
+        };
+        let mut columns = Columns::default();
+        assert_eq!(columns.go_on(&table("longer")), "NAME     AGE\nlonger   5s\n");
+        assert_eq!(columns.go_on(&table("a")), "a        5s\n");
+    }
 
     #[test]
     fn ages_are_short_and_not_too_coarse() {

@@ -40,7 +40,7 @@ pub(crate) struct Args {
 /// Where a fleet lives.
 #[derive(clap::Args)]
 pub(crate) struct Place {
-    /// The fleet's directory: kubeconfig, state, files and logs of pods [default: jobferry in the data home]
+    /// The fleet's directory: kubeconfig, state, files and logs of pods [default: ~/.local/share/jobferry]
     #[arg(long, value_name = "DIR")]
     dir: Option<PathBuf>,
 }
@@ -49,12 +49,26 @@ impl Place {
     fn home(&self) -> anyhow::Result<Home> {
         Ok(Home::at(self.dir.clone().map_or_else(Home::default_directory, Ok)?))
     }
+
+    /// The fleet that is meant: of the directory that was named, else the user's own, else the only ephemeral one.
+    fn running(&self) -> anyhow::Result<Option<(Home, i32)>> {
+        let home = self.home()?;
+        if let Some(process) = home.holder() {
+            return Ok(Some((home, process)));
+        }
+        let mut passing = if self.dir.is_none() { Home::ephemeral() } else { Vec::new() };
+        if passing.len() > 1 {
+            let directories: Vec<_> = passing.iter().map(|home| home.directory().display().to_string()).collect();
+            bail!("several ephemeral fleets run; name one with --dir: {}", directories.join(", "));
+        }
+        Ok(passing.pop().and_then(|home| home.holder().map(|process| (home, process))))
+    }
 }
 
 /// Runs until Ctrl-C, SIGTERM or `jobferry down`.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     log_to_stderr(false, "warn");
-    let passing = if args.ephemeral { Some(tempfile::tempdir()?) } else { None };
+    let passing = if args.ephemeral { Some(Home::make_ephemeral()?) } else { None };
     let home = match &passing {
         Some(directory) => Home::at(directory.path().to_owned()),
         None => args.place.home()?,
@@ -69,9 +83,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     home.store_plan(&plan)?;
     write_privately(&home.kubeconfig(), fleet.kubeconfig()?.as_bytes())?;
+    let program = std::env::args().next().unwrap_or_else(|| "jobferry".into());
     println!("export KUBECONFIG={}", home.kubeconfig().canonicalize()?.display());
-    println!("kubectl get workers");
-    println!("kubectl apply -f examples/hello.yaml && kubectl get jobs -w -L jobferry.dev/worker");
+    println!("{program} submit -f examples/hello.yaml && {program} logs -f hello");
+    println!("kubectl get workers && kubectl get jobs -w -L jobferry.dev/worker");
     println!("ready: a manager and {}; Ctrl-C stops them", counted(plan.workers.len(), "worker"));
     shutdown.cancelled().await;
     eprintln!("stopping ...");
@@ -96,8 +111,7 @@ fn plan(args: &Args, home: &Home) -> anyhow::Result<FleetPlan> {
 
 /// Says how the fleet of a directory is. Exit code 1: it does not run.
 pub(crate) async fn status(place: Place) -> anyhow::Result<ExitCode> {
-    let home = place.home()?;
-    let Some(process) = home.holder() else {
+    let Some((home, process)) = place.running()? else {
         println!("not running; start it with `jobferry up`");
         return Ok(ExitCode::FAILURE);
     };
@@ -109,8 +123,7 @@ pub(crate) async fn status(place: Place) -> anyhow::Result<ExitCode> {
 
 /// Stops the fleet of a directory and waits for its end.
 pub(crate) async fn down(place: Place) -> anyhow::Result<ExitCode> {
-    let home = place.home()?;
-    let Some(process) = home.holder() else {
+    let Some((home, process)) = place.running()? else {
         println!("not running");
         return Ok(ExitCode::SUCCESS);
     };

@@ -163,6 +163,9 @@ pub(crate) fn decode<T: DeserializeOwned>(body: &[u8]) -> Result<T, CallError> {
     serde_json::from_slice(body).map_err(|e| CallError::Unreadable(e.to_string()))
 }
 
+/// What layers of the client say beside the cause itself: nothing.
+const WRAPPERS: [&str; 3] = ["ServiceError: ", "client error (Connect): ", "tcp connect error: "];
+
 /// The error and its causes in one line: transport errors hide the telling part ("connection refused") in the last.
 fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
@@ -175,5 +178,5 @@ fn chain(error: &dyn std::error::Error) -> String {
         }
         source = cause.source();
     }
-    text
+    WRAPPERS.iter().fold(text, |text, wrapper| text.replace(wrapper, ""))
 }

@@ -24,6 +24,9 @@ const GATHER: Duration = Duration::from_millis(25);
 /// How long to wait before a status that could not be written is tried again.
 const RETRY: Duration = Duration::from_secs(1);
 
+/// Why a pod failed that an earlier run of this node had.
+const NODE_RESTARTED: &str = "NodeRestarted";
+
 /// What the API server wants of a pod.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Order {
@@ -90,7 +93,7 @@ impl PodTask {
         if directory.exists() {
             // An earlier run of this node had it: what became of its processes nobody knows, only that they are gone.
             let message = "the node was restarted while the pod ran on it";
-            self.board.update(|run| run.failure = Some(("NodeRestarted".to_owned(), message.to_owned())));
+            self.board.update(|run| run.failure = Some((NODE_RESTARTED.to_owned(), message.to_owned())));
         } else if let Err(error) = std::fs::create_dir_all(&directory) {
             let message = format!("{}: {error}", directory.display());
             self.board.update(|run| run.failure = Some(("NodeError".to_owned(), message)));
@@ -168,7 +171,9 @@ impl PodTask {
     fn fail_what_never_ran(&self) {
         let now = (self.context.clock)();
         self.board.update(|run| {
-            if run.ended() {
+            // What became of containers of an earlier run of the node is not known, however the pod ended.
+            let is_unknown = run.failure.as_ref().is_some_and(|(reason, _)| reason == NODE_RESTARTED);
+            if run.ended() && !is_unknown {
                 return;
             }
             for container in run.init.iter_mut().chain(&mut run.main) {

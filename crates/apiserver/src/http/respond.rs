@@ -5,11 +5,12 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use bytes::Bytes;
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use http::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderValue, VARY, WARNING};
 use http::{Response, StatusCode};
 use http_body::{Body, Frame, SizeHint};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::compress;
 use crate::error::ApiError;
@@ -21,6 +22,16 @@ pub struct ResponseBody(Kind);
 enum Kind {
     Whole(Option<Bytes>),
     Stream(Pin<Box<dyn Stream<Item = Bytes> + Send>>),
+}
+
+impl ResponseBody {
+    /// The same, but a stream ends when the server stops: a watch would never end by itself.
+    pub(crate) fn until(self, stop: CancellationToken) -> Self {
+        match self.0 {
+            Kind::Stream(stream) => Self(Kind::Stream(Box::pin(stream.take_until(stop.cancelled_owned())))),
+            whole @ Kind::Whole(_) => Self(whole),
+        }
+    }
 }
 
 impl std::fmt::Debug for Kind {

@@ -9,7 +9,10 @@ use jobferry_api::conditions::PLACED;
 use k8s_openapi::api::batch::v1::Job;
 
 use super::jobs::{DemoJob, completions, condition, outcome, place};
+use crate::table::Table;
 
+/// A row that a terminal would break could not be drawn over.
+const ROW_CHARACTERS: usize = 79;
 /// Clears from the cursor to the end of the screen.
 const CLEAR: &str = "\x1b[J";
 
@@ -51,6 +54,15 @@ impl View {
         self.draw();
     }
 
+    /// What another command would print.
+    pub(crate) fn quote(&mut self, table: &Table) {
+        self.wipe();
+        for line in table.to_string().lines() {
+            println!("    {line}");
+        }
+        self.draw();
+    }
+
     fn wipe(&mut self) {
         if self.drawn > 0 {
             print!("\x1b[{}A\r{CLEAR}", self.drawn);
@@ -61,10 +73,20 @@ impl View {
     fn draw(&mut self) {
         if self.live {
             let rows = self.names.iter().filter_map(|name| self.rows.get(*name));
-            self.drawn = rows.map(|row| println!("{row}")).count();
+            self.drawn = rows.map(|row| println!("{}", painted(row))).count();
             // A terminal that is gone does not stop the demo.
             let _ = std::io::stdout().flush();
         }
+    }
+}
+
+/// One line of the screen, in a colour for what it says.
+fn painted(row: &str) -> String {
+    let row: String = row.chars().take(ROW_CHARACTERS).collect();
+    let colours = [("Complete", "32"), ("Failed", "31"), ("waits", "33"), ("running", "36")];
+    match colours.iter().find(|(word, _)| row.contains(word)) {
+        Some((_, colour)) => format!("\x1b[{colour}m{row}\x1b[0m"),
+        None => row,
     }
 }
 

@@ -20,6 +20,9 @@ use anyhow::{Context as _, bail};
 
 use super::plan::FleetPlan;
 
+/// How the directories of ephemeral fleets begin.
+const EPHEMERAL: &str = "jobferry-up-";
+
 /// The directory of a fleet.
 #[derive(Debug, Clone)]
 pub(crate) struct Home {
@@ -43,6 +46,26 @@ impl Home {
         let home = || std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".local/share"));
         let data = data.or_else(home).context("neither XDG_DATA_HOME nor HOME is set; name a directory with --dir")?;
         Ok(data.join("jobferry"))
+    }
+
+    /// A directory for a fleet that leaves nothing behind, where [`Home::ephemeral`] finds it.
+    pub(crate) fn make_ephemeral() -> anyhow::Result<tempfile::TempDir> {
+        let made = tempfile::Builder::new().prefix(EPHEMERAL).tempdir();
+        made.context("no temporary directory for the fleet's files; is TMPDIR good?")
+    }
+
+    /// The ephemeral fleets that run on this machine and belong to this user.
+    pub(crate) fn ephemeral() -> Vec<Self> {
+        let entries = fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten();
+        let named = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(EPHEMERAL));
+        let mut homes: Vec<Self> = named.map(|entry| Self::at(entry.path())).collect();
+        homes.retain(|home| home.holder().is_some());
+        homes.sort_by(|a, b| a.directory.cmp(&b.directory));
+        homes
+    }
+
+    pub(crate) fn directory(&self) -> &Path {
+        &self.directory
     }
 
     /// Takes the directory for this process. A second fleet in it would share its store.

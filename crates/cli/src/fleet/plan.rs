@@ -60,6 +60,11 @@ impl FleetPlan {
                 bail!("workers[{at}].name `{name}`: at most 63 lower-case letters, digits and inner dashes");
             }
             ensure!(name != MANAGER, "workers[{at}].name: `{MANAGER}` is the management cluster; choose another name");
+            for (resource, amount) in &worker.capacity {
+                let whole = job_api::quantity::canonical(amount).filter(|text| !text.starts_with('-'));
+                let form = "write an amount such as 8, 0.5 or 16Gi";
+                ensure!(whole.is_some(), "workers[{at}].capacity.{resource} `{amount}` is not a quantity; {form}");
+            }
             let twin = self.workers[..at].iter().position(|other| other.name == *name);
             ensure!(twin.is_none(), "workers[{at}].name: `{name}` is there twice");
         }
@@ -100,6 +105,8 @@ mod tests {
             ("workers: [{name: a}, {name: a}]", "workers[1].name: `a` is there twice"),
             ("workers: [{name: manager}]", "is the management cluster"),
             ("workers: [{name: a, gpus: 2}]", "gpus"),
+            ("workers: [{name: a, capacity: {cpu: lots}}]", "workers[0].capacity.cpu `lots` is not a quantity"),
+            ("workers: [{name: a, capacity: {memory: -1Gi}}]", "workers[0].capacity.memory `-1Gi`"),
             ("[", "fleet file"),
         ] {
             let error = format!("{:#}", read(text).unwrap_err());

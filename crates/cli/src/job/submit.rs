@@ -6,10 +6,11 @@ use anyhow::{Context as _, bail, ensure};
 use jobferry_api::{Span, managed_by};
 use jobferry_kubeio as kubeio;
 use k8s_openapi::api::batch::v1::Job;
+use kube::Client;
 use serde_json::Value;
 
 use super::{Scope, path_of, wait};
-use crate::{install::DEADLINE, lint};
+use crate::{delegation, install::DEADLINE, lint};
 
 /// Flags of `jobferry submit`.
 #[derive(clap::Args)]
@@ -38,26 +39,38 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let namespaces: BTreeSet<&str> = jobs.iter().filter_map(|job| job["metadata"]["namespace"].as_str()).collect();
     ensure!(namespaces.len() <= 1, "the Jobs are in several namespaces; submit them one namespace at a time");
     let namespace = namespaces.into_iter().next().unwrap_or(&own_namespace).to_owned();
+    ensure!(
+        args.scope.namespace.as_ref().is_none_or(|named| *named == namespace),
+        "{} says namespace {namespace}, but -n says {own_namespace}; leave one of them out",
+        args.filename.display()
+    );
+    // First all of them without consequences: none is submitted if one is refused, or if the cluster would run them itself.
+    for job in &jobs {
+        let stored = create(&client, &namespace, job, "&dryRun=All").await?;
+        ensure!(delegation::is_kept(&stored), "{}; {}", delegation::DROPPED, delegation::MEND);
+    }
     let mut names = BTreeSet::new();
     for job in &jobs {
-        let path = format!("{}?fieldValidation=Strict", path_of(&namespace));
-        let shown = job["metadata"]["name"].as_str().or(job["metadata"]["generateName"].as_str()).unwrap_or_default();
-        let created = kubeio::create(&client, &path, job.to_string().into_bytes(), DEADLINE).await;
-        let created = created.with_context(|| format!("cannot create job {shown} in namespace {namespace}"))?;
-        let created: Job = serde_json::from_slice(&created)?;
-        let name = created.metadata.name.unwrap_or_default();
+        let name = create(&client, &namespace, job, "").await?.metadata.name.unwrap_or_default();
         println!("job/{name} submitted");
-        let kept = created.spec.and_then(|spec| spec.managed_by);
-        ensure!(
-            kept.as_deref() == Some(managed_by::DISPATCHER),
-            "this cluster dropped spec.managedBy of job {name} and runs it itself: Kubernetes 1.32 or newer is needed"
-        );
         names.insert(name);
     }
     if args.wait {
         return wait::until_ended(client, &namespace, names, args.timeout.map(|span| span.0)).await;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+async fn create(client: &Client, namespace: &str, job: &Value, options: &str) -> anyhow::Result<Job> {
+    let shown = job["metadata"]["name"].as_str().or(job["metadata"]["generateName"].as_str()).unwrap_or_default();
+    let path = format!("{}?fieldValidation=Strict{options}", path_of(namespace));
+    match kubeio::create(client, &path, job.to_string().into_bytes(), DEADLINE).await {
+        Ok(answer) => Ok(serde_json::from_slice(&answer)?),
+        Err(error) if error.is_already_exists() => bail!(
+            "job {shown} exists already in namespace {namespace}; delete it first, or submit under metadata.generateName"
+        ),
+        Err(error) => Err(error).with_context(|| format!("job {shown} cannot be created in namespace {namespace}")),
+    }
 }
 
 /// Gives the Job to the dispatcher, unless it says that somebody else is to run it.

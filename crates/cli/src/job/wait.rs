@@ -8,19 +8,22 @@ use std::{
     time::Duration,
 };
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use futures::StreamExt;
 use jobferry_api::Span;
 use jobferry_kubeio::{self as kubeio, Event};
 use k8s_openapi::api::batch::v1::Job;
 use kube::Client;
 
-use super::{Phase, Scope, View, collection, path_of};
+use super::{Phase, Scope, View, collection, job_name, not_found, path_of};
+use crate::dispatcher::wall_clock;
 
 /// At least one Job failed.
 pub(super) const FAILED: u8 = 100;
 /// At least one Job did not end in time.
 const NOT_FINISHED: u8 = 101;
+/// Answers that waiting does not change: credentials, rights, a resource that is not there.
+const LASTING: [u16; 3] = [401, 403, 404];
 
 /// Flags of `jobferry wait`.
 #[derive(clap::Args)]
@@ -29,7 +32,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     scope: Scope,
     /// Names of Jobs
-    #[arg(value_name = "JOB", required = true)]
+    #[arg(value_name = "JOB", required = true, value_parser = job_name)]
     names: Vec<String>,
     /// How long to wait, for example 90s or 1h30m [default: for ever]
     #[arg(long, value_name = "TIME")]
@@ -39,8 +42,7 @@ pub(crate) struct Args {
 /// Waits.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (client, namespace) = args.scope.connect().await?;
-    let names = args.names.into_iter().map(|name| name.trim_start_matches("job/").to_owned()).collect();
-    until_ended(client, &namespace, names, args.timeout.map(|span| span.0)).await
+    until_ended(client, &namespace, args.names.into_iter().collect(), args.timeout.map(|span| span.0)).await
 }
 
 /// Follows the Jobs to their ends and says on stderr how far they are. A management cluster that restarts is waited for.
@@ -50,7 +52,7 @@ pub(super) async fn until_ended(
     names: BTreeSet<String>,
     timeout: Option<Duration>,
 ) -> anyhow::Result<ExitCode> {
-    let mut wait = Wait { namespace, names, ends: BTreeMap::new(), shown: BTreeMap::new() };
+    let mut wait = Wait { namespace, names, ends: BTreeMap::new(), shown: BTreeMap::new(), is_cut_off: false };
     let followed = wait.follow(client);
     let outcome = match timeout {
         None => Ok(followed.await),
@@ -58,7 +60,7 @@ pub(super) async fn until_ended(
     };
     let Ok(outcome) = outcome else {
         let open: Vec<_> = wait.names.iter().filter(|name| !wait.ends.contains_key(*name)).cloned().collect();
-        eprintln!("not finished in time: {}", open.join(", "));
+        eprintln!("not finished in time: {}; `jobferry explain` says why a Job waits", open.join(", "));
         return Ok(ExitCode::from(NOT_FINISHED));
     };
     outcome?;
@@ -71,43 +73,58 @@ struct Wait<'a> {
     names: BTreeSet<String>,
     ends: BTreeMap<String, Phase>,
     shown: BTreeMap<String, String>,
+    is_cut_off: bool,
 }
 
 impl Wait<'_> {
     async fn follow(&mut self, client: Client) -> anyhow::Result<()> {
         let mut events = pin!(kubeio::watch(client, collection(path_of(self.namespace))));
         while self.ends.len() < self.names.len() {
-            match events.next().await {
-                Some(Event::Reset(jobs)) => {
-                    let there: BTreeSet<_> = jobs.iter().filter_map(|job| job.metadata.name.clone()).collect();
-                    let open = self.names.iter().filter(|name| !self.ends.contains_key(*name));
-                    if let Some(missing) = open.into_iter().find(|name| !there.contains(*name)) {
-                        bail!("job {missing} not found in namespace {}", self.namespace);
-                    }
-                    for job in &jobs {
-                        self.see(job);
-                    }
-                }
-                Some(Event::Applied(job)) => self.see(&job),
-                Some(Event::Deleted(job)) => {
-                    let name = job.metadata.name.unwrap_or_default();
-                    if self.names.contains(&name) && !self.ends.contains_key(&name) {
-                        bail!("job {name} was deleted before it ended");
-                    }
-                }
-                Some(Event::Interrupted(error)) if error.refusal().is_some_and(|refusal| refusal.code < 500) => {
-                    bail!("jobs in namespace {} cannot be watched: {error}", self.namespace);
-                }
-                Some(Event::Interrupted(error)) => eprintln!("the cluster does not answer, trying again: {error}"),
-                Some(Event::Resumed) => {}
-                None => break,
+            let Some(event) = events.next().await else { break };
+            self.notice(event)?;
+        }
+        Ok(())
+    }
+
+    fn notice(&mut self, event: Event<Job>) -> anyhow::Result<()> {
+        match event {
+            Event::Interrupted(error) if error.refusal().is_some_and(|refusal| LASTING.contains(&refusal.code)) => {
+                let what = || format!("jobs in namespace {} cannot be watched", self.namespace);
+                return Err(error).with_context(what);
             }
+            Event::Interrupted(error) if !self.is_cut_off => {
+                eprintln!("the cluster does not answer, trying again: {error}");
+                self.is_cut_off = true;
+                return Ok(());
+            }
+            Event::Interrupted(_) => return Ok(()),
+            Event::Reset(jobs) => {
+                let there: BTreeSet<_> = jobs.iter().filter_map(|job| job.metadata.name.as_deref()).collect();
+                let mut open = self.names.iter().filter(|name| !self.ends.contains_key(*name));
+                if let Some(missing) = open.find(|name| !there.contains(name.as_str())) {
+                    return Err(not_found(missing, self.namespace));
+                }
+                for job in &jobs {
+                    self.see(job);
+                }
+            }
+            Event::Applied(job) => self.see(&job),
+            Event::Deleted(job) => {
+                let name = job.metadata.name.unwrap_or_default();
+                if self.names.contains(&name) && !self.ends.contains_key(&name) {
+                    bail!("job {name} was deleted before it ended");
+                }
+            }
+            Event::Resumed => {}
+        }
+        if std::mem::take(&mut self.is_cut_off) {
+            eprintln!("the cluster answers again");
         }
         Ok(())
     }
 
     fn see(&mut self, job: &Job) {
-        let view = View::of(job);
+        let view = View::of(job, wall_clock());
         if !self.names.contains(&view.name) || self.ends.contains_key(&view.name) {
             return;
         }

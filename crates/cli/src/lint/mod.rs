@@ -22,6 +22,9 @@ use serde_json::Value;
 use crate::server_version::ServerVersion;
 
 #[derive(clap::Args)]
+#[command(
+    after_help = "Exit codes: 0 accepted, 1 an error was found (with --strict also a warning), 2 a file cannot be read."
+)]
 pub(crate) struct Args {
     /// Manifests of Jobs and CronJobs, YAML or JSON, many documents a file; - reads standard input
     #[arg(value_name = "FILE", required = true)]

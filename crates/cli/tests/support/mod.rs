@@ -1,6 +1,10 @@
 //! Running the real binary, and kubectl beside it.
 #![allow(dead_code, reason = "each test target uses a part of it")]
 
+pub(crate) mod changing;
+pub(crate) mod old_server;
+pub(crate) mod transcript;
+
 use std::{
     io::{BufRead as _, BufReader, Read as _},
     path::Path,

@@ -1,0 +1,185 @@
+//! Every command as a user types it, with all that it prints: `tests/transcripts/*.txt`, played with the real binary.
+//! `support/transcript.rs` says how such a file reads and how it is updated.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test may fail by panicking")]
+
+mod support;
+
+use std::{collections::BTreeSet, fs, time::Duration};
+
+use jobferry_kubeio as kubeio;
+use kube::{
+    Client, Config,
+    config::{KubeConfigOptions, Kubeconfig},
+};
+use serde_json::{Value, json};
+use support::{Background, eventually, jobferry, old_server, succeed, transcript::Terminal};
+
+/// Plays these transcripts one after the other in one terminal.
+fn play(terminal: &Terminal, names: &[&str]) {
+    let misfits: Vec<String> = names.iter().flat_map(|name| terminal.play(name)).collect();
+    assert!(misfits.is_empty(), "{}\nJOBFERRY_UPDATE=1 accepts what was printed", misfits.join("\n"));
+}
+
+/// A fleet of `jobferry up` and a terminal whose KUBECONFIG is the fleet's.
+struct Fleet {
+    terminal: Terminal,
+    kubeconfig: String,
+    _up: Background,
+}
+
+impl Fleet {
+    fn start(flags: &str) -> Self {
+        let mut terminal = Terminal::open();
+        let mut up = Background::start(terminal.command(&format!("exec jobferry up --ephemeral {flags} 2>up.err")));
+        let kubeconfig = up.until("export KUBECONFIG=").trim_start_matches("export KUBECONFIG=").to_owned();
+        up.until("ready");
+        terminal.expect_change(kubeconfig.trim_end_matches("/kubeconfig"), "<fleet>");
+        terminal.set("KUBECONFIG", &kubeconfig);
+        Self { terminal, kubeconfig, _up: up }
+    }
+
+    /// A kubeconfig like the fleet's, changed.
+    fn other_kubeconfig(&self, name: &str, change: impl FnOnce(&mut Value)) {
+        let mut config: Value = serde_json::from_slice(&fs::read(&self.kubeconfig).unwrap()).unwrap();
+        change(&mut config);
+        fs::write(self.terminal.path(name), config.to_string()).unwrap();
+    }
+
+    /// The kubeconfig of one of its clusters, as a dispatcher stores it.
+    fn kubeconfig_of(&self, context: &str, change: impl FnOnce(&mut Value)) -> String {
+        let config: Value = serde_json::from_slice(&fs::read(&self.kubeconfig).unwrap()).unwrap();
+        let of = |list: &str| config[list].as_array().unwrap().iter().filter(|entry| entry["name"] == context).cloned();
+        let mut single = json!({
+            "apiVersion": "v1", "kind": "Config", "current-context": context,
+            "clusters": of("clusters").collect::<Vec<_>>(), "users": of("users").collect::<Vec<_>>(),
+            "contexts": of("contexts").collect::<Vec<_>>(),
+        });
+        change(&mut single);
+        single.to_string()
+    }
+
+    /// Creates objects on its manager, as an admin with kubectl would.
+    fn create(&self, objects: &[(&str, Value)]) {
+        let runtime = tokio::runtime::Runtime::new().unwrap();
+        runtime.block_on(async {
+            let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).unwrap();
+            let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
+            let client = Client::try_from(config).unwrap();
+            for (path, object) in objects {
+                let body = object.to_string().into_bytes();
+                kubeio::create(&client, path, body, Duration::from_secs(10)).await.expect(path);
+            }
+        });
+    }
+
+    fn says(&self, command: &str, words: &str) -> bool {
+        let output = self.terminal.command(command).output().unwrap();
+        String::from_utf8_lossy(&output.stdout).contains(words)
+    }
+}
+
+fn namespace(name: &str) -> (&'static str, Value) {
+    ("/api/v1/namespaces", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
+}
+
+/// A Worker and the Secret with its kubeconfig.
+fn worker(name: &str, kubeconfig: &str) -> [(&'static str, Value); 2] {
+    let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"kubeconfig": kubeconfig}});
+    let worker = json!({
+        "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker", "metadata": {"name": name},
+        "spec": {"kubeconfigSecret": name},
+    });
+    [("/api/v1/namespaces/jobferry-system/secrets", secret), ("/apis/jobferry.dev/v1alpha1/workers", worker)]
+}
+
+#[test]
+fn without_a_cluster() {
+    let terminal = Terminal::open();
+    fs::write(terminal.path("broken.kubeconfig"), "clusters: [").unwrap();
+    fs::write(terminal.path("empty.kubeconfig"), "").unwrap();
+    let nobody = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "gone",
+        "clusters": [{"name": "gone", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "gone", "user": {}}],
+        "contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "gone"}}],
+    });
+    fs::write(terminal.path("gone.kubeconfig"), nobody.to_string()).unwrap();
+    play(&terminal, &["no-cluster", "tools", "plugin"]);
+}
+
+#[test]
+fn on_a_healthy_fleet() {
+    let fleet = Fleet::start("--workers 2");
+    fleet.create(&[namespace("lonely")]);
+    fleet.other_kubeconfig("expired.kubeconfig", |config| {
+        for user in config["users"].as_array_mut().unwrap() {
+            user["user"] = json!({"token": "expired"});
+        }
+    });
+    fleet.other_kubeconfig("manager-only.kubeconfig", |config| {
+        config["contexts"].as_array_mut().unwrap().truncate(1);
+    });
+    play(&fleet.terminal, &["jobs", "job-troubles", "logs", "workers", "explain", "forgetting", "credentials"]);
+}
+
+#[test]
+fn on_a_fleet_with_sick_workers() {
+    let fleet = Fleet::start("--workers 2");
+    let unreachable = fleet.kubeconfig_of("worker-1", |config| {
+        config["clusters"][0]["cluster"]["server"] = "https://127.0.0.1:1".into();
+    });
+    let expired = fleet.kubeconfig_of("worker-1", |config| config["users"][0]["user"] = json!({"token": "expired"}));
+    let twin = fleet.kubeconfig_of("worker-2", |_| {});
+    fleet.create(&[worker("gone", &unreachable), worker("stale", &expired), worker("twin", &twin)].concat());
+    eventually("the dispatcher has looked at every worker", || {
+        !fleet.says("jobferry worker list", "Unknown") && fleet.says("jobferry worker list", "Lost")
+    });
+    play(&fleet.terminal, &["sick-workers"]);
+}
+
+#[test]
+fn on_a_manager_that_drops_managed_by() {
+    let terminal = Terminal::open();
+    fs::write(terminal.path("old.kubeconfig"), old_server::start()).unwrap();
+    play(&terminal, &["old-server"]);
+}
+
+#[test]
+fn of_a_fleet_itself() {
+    play(&Terminal::open(), &["fleet"]);
+}
+
+#[test]
+fn of_the_examples() {
+    let fleet = Fleet::start("--config fleet.yaml");
+    let policy = fs::read_to_string(fleet.terminal.path("policy.yaml")).unwrap();
+    let policy: Value = serde_saphyr::from_str(&policy).unwrap();
+    fleet.create(&[("/apis/jobferry.dev/v1alpha1/dispatchpolicies", policy)]);
+    play(&fleet.terminal, &["examples"]);
+}
+
+/// An example that nobody runs is a promise that nobody keeps.
+#[test]
+fn every_example_is_run() {
+    let examples = fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples")).unwrap().flatten();
+    let played = include_str!("transcripts/examples.txt");
+    for example in examples.map(|file| file.file_name().into_string().unwrap()) {
+        assert!(played.contains(&example), "{example}");
+    }
+}
+
+/// A command without a transcript is a command that nobody has looked at.
+#[test]
+fn every_command_has_a_transcript() {
+    let help = succeed(jobferry(&["--help"]));
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    let named = commands.filter_map(|line| line.strip_prefix("  ").filter(|line| !line.starts_with(' ')));
+    let commands: BTreeSet<&str> = named.filter_map(|line| line.split_whitespace().next()).collect();
+    let directory = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/transcripts");
+    let texts = fs::read_dir(directory).unwrap().flatten().filter_map(|file| fs::read_to_string(file.path()).ok());
+    let texts: String = texts.collect();
+    // The demo's lines come in an order of their own: tests/demo.rs reads them.
+    let known = |command: &&str| ["help", "demo"].contains(command) || texts.contains(&format!("jobferry {command}"));
+    let missing: Vec<_> = commands.iter().filter(|command| !known(command)).collect();
+    assert!(commands.len() > 10 && missing.is_empty(), "{missing:?}");
+}
