@@ -54,16 +54,15 @@ pub fn marks(mirror: &Mirror, workload: &Workload, at: &Placement, origin: &str)
 
 /// What a worker made of the mirror that was sent, if it is not fit to run: marks that are gone (we would not find it
 /// again), another controller (the worker would not run it), or fields that its server does not have (it would run
-/// something else). What its admission adds is the worker's own business.
+/// something else). What its admission adds is the worker's own business. One that was found may be that of an earlier
+/// attempt, made of another version of the workload: that is no alteration.
 pub fn altered(sent: &Value, stored: &Value) -> Option<String> {
-    let marks = [
-        ("labels", labels::ORIGIN),
-        ("annotations", annotations::ORIGIN_UID),
-        ("annotations", annotations::EPOCH),
-        ("annotations", annotations::MANAGER_VERSION),
-    ];
+    let kept = [("labels", labels::ORIGIN), ("annotations", annotations::ORIGIN_UID)];
+    let there = [("annotations", annotations::EPOCH), ("annotations", annotations::MANAGER_VERSION)];
     let mark_of = |object: &Value, (group, key): (&str, &str)| object["metadata"][group][key].clone();
-    if let Some((_, key)) = marks.into_iter().find(|mark| mark_of(sent, *mark) != mark_of(stored, *mark)) {
+    let changed = kept.into_iter().find(|mark| mark_of(sent, *mark) != mark_of(stored, *mark));
+    let lost = there.into_iter().find(|mark| mark_of(stored, *mark).is_null());
+    if let Some((_, key)) = changed.or(lost) {
         return Some(format!("its admission takes off or changes our mark {key}"));
     }
     if let Some(other) = stored["spec"]["managedBy"].as_str().filter(|name| *name != RESERVED) {
@@ -158,6 +157,9 @@ mod tests {
         suspended["spec"]["suspend"] = true.into();
         suspended["spec"]["managedBy"] = RESERVED.into();
         assert_eq!(altered(&sent(), &suspended), None, "a worker's own queue may hold it back");
+        let mut earlier = sent();
+        earlier["metadata"]["annotations"]["jobferry.dev/manager-resource-version"] = "40".into();
+        assert_eq!(altered(&sent(), &earlier), None, "an earlier attempt was made of an earlier version");
         let mut delegated = sent();
         delegated["spec"]["managedBy"] = "example.com/other".into();
         for (stored, expected) in [

@@ -122,6 +122,8 @@ enum State<T> {
     Gathering(WatchStream, Vec<T>),
     /// Known up to this resourceVersion; no stream is open.
     Listed(String),
+    /// The same, if the server still is where it was: the stream broke off, perhaps because a backup was restored.
+    Doubted(String),
     Streaming(WatchStream),
 }
 
@@ -135,8 +137,9 @@ impl<T: DeserializeOwned> Watcher<T> {
 
     /// The next event. Cancel-safe: nothing is lost when the future is dropped.
     ///
-    /// A server that was restored from a backup accepts a resourceVersion from its lost future and then stays silent.
-    /// A healthy one sends a bookmark before it ends a watch; so after a whole watch without a single line we list again.
+    /// A server that was restored from a backup accepts a resourceVersion from its lost future, and stays silent until it
+    /// has come there again. So whenever a watch breaks off we ask how far the server is before we go on; and because a
+    /// healthy one sends a bookmark before it ends a watch, we list again after a whole watch without a single line.
     pub async fn next(&mut self) -> Event<T> {
         loop {
             if let Some(instant) = self.not_before {
@@ -182,6 +185,11 @@ impl<T: DeserializeOwned> Watcher<T> {
                     Err(error) if is_expired(&error) => self.restart_list(),
                     Err(error) => return self.interrupt(error),
                 },
+                State::Doubted(known) => match current_version(&self.client, &self.collection).await {
+                    Ok(current) if is_behind(&current, known) => self.restart_list(),
+                    Ok(_) => self.state = State::Listed(std::mem::take(known)),
+                    Err(error) => return self.interrupt(error),
+                },
                 State::Streaming(stream) => match stream.next_line().await {
                     Ok(Some(line)) => {
                         self.backoff.reset();
@@ -196,19 +204,23 @@ impl<T: DeserializeOwned> Watcher<T> {
                             }
                             Line::Expired => self.restart_list(),
                             Line::Failed(error) => {
-                                self.state = State::Listed(std::mem::take(&mut stream.version));
+                                self.state = State::Doubted(std::mem::take(&mut stream.version));
                                 return self.interrupt(error);
                             }
                         }
                     }
                     Ok(None) => {
-                        let silent = stream.was_silent_to_its_end();
+                        let (silent, young) = (stream.silent, stream.is_young());
                         let version = std::mem::take(&mut stream.version);
-                        self.state = if silent { State::Unlisted } else { State::Listed(version) };
+                        self.state = match () {
+                            () if young => State::Doubted(version),
+                            () if silent => State::Unlisted,
+                            () => State::Listed(version),
+                        };
                         self.pause();
                     }
                     Err(error) => {
-                        self.state = State::Listed(std::mem::take(&mut stream.version));
+                        self.state = State::Doubted(std::mem::take(&mut stream.version));
                         return self.interrupt(error);
                     }
                 },
@@ -269,31 +281,57 @@ impl<T: DeserializeOwned> Watcher<T> {
     }
 }
 
-async fn list<T: DeserializeOwned>(client: &Client, collection: &Collection<T>) -> Result<(Vec<T>, String), CallError> {
-    #[derive(Deserialize)]
-    struct Page<'a> {
-        #[serde(default)]
-        metadata: PageMeta,
-        #[serde(borrow, default)]
-        items: Option<Vec<&'a RawValue>>,
-    }
-    #[derive(Deserialize, Default)]
-    #[serde(rename_all = "camelCase", default)]
-    struct PageMeta {
-        resource_version: String,
-        r#continue: String,
-    }
-    let mut items = Vec::new();
-    let mut params = ListParams {
+/// Part of a list.
+#[derive(Deserialize)]
+struct Page<'a> {
+    #[serde(default)]
+    metadata: PageMeta,
+    #[serde(borrow, default)]
+    items: Option<Vec<&'a RawValue>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+struct PageMeta {
+    resource_version: String,
+    r#continue: String,
+}
+
+async fn ask_for_page<T>(client: &Client, collection: &Collection<T>, params: &ListParams) -> Result<Bytes, CallError> {
+    let request = Request::new(&collection.path).list(params).map_err(|e| CallError::Transport(e.to_string()))?;
+    call(client, request.map(Into::into), ANSWER_WITHIN).await
+}
+
+fn read_page(body: &Bytes) -> Result<Page<'_>, CallError> {
+    serde_json::from_slice(body).map_err(|e| CallError::Unreadable(e.to_string()))
+}
+
+fn params_of<T>(collection: &Collection<T>, limit: u32) -> ListParams {
+    ListParams {
         label_selector: collection.labels.clone(),
         field_selector: collection.fields.clone(),
-        limit: Some(PAGE_SIZE),
+        limit: Some(limit),
         ..ListParams::default()
-    };
+    }
+}
+
+/// How far the server is.
+async fn current_version<T>(client: &Client, collection: &Collection<T>) -> Result<String, CallError> {
+    let body = ask_for_page(client, collection, &params_of(collection, 1)).await?;
+    Ok(read_page(&body)?.metadata.resource_version)
+}
+
+/// Whether a server is not yet where it once was. Versions of one API server can be compared.
+fn is_behind(current: &str, known: &str) -> bool {
+    matches!((current.parse::<u64>(), known.parse::<u64>()), (Ok(current), Ok(known)) if current < known)
+}
+
+async fn list<T: DeserializeOwned>(client: &Client, collection: &Collection<T>) -> Result<(Vec<T>, String), CallError> {
+    let mut items = Vec::new();
+    let mut params = params_of(collection, PAGE_SIZE);
     loop {
-        let request = Request::new(&collection.path).list(&params).map_err(|e| CallError::Transport(e.to_string()))?;
-        let body = call(client, request.map(Into::into), ANSWER_WITHIN).await?;
-        let page: Page<'_> = serde_json::from_slice(&body).map_err(|e| CallError::Unreadable(e.to_string()))?;
+        let body = ask_for_page(client, collection, &params).await?;
+        let page = read_page(&body)?;
         for raw in page.items.into_iter().flatten() {
             match serde_json::from_str(raw.get()) {
                 Ok(item) => items.push(item),
@@ -376,10 +414,6 @@ impl WatchStream {
     /// Whether it was cut before the server could have ended it.
     fn is_young(&self) -> bool {
         self.opened.elapsed() < Duration::from_secs(u64::from(WATCH_SECONDS) - 1)
-    }
-
-    fn was_silent_to_its_end(&self) -> bool {
-        self.silent && !self.is_young()
     }
 }
 

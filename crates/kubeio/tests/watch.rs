@@ -83,13 +83,14 @@ impl Script {
         }
     }
 
-    /// What was asked: `list`, or `watch` with the version it resumes from.
+    /// What was asked: `list`, `watch` with the version it resumes from, or `version`, how far the server is.
     fn asked(&self) -> Vec<String> {
         let version = |uri: &str| uri.rsplit("resourceVersion=").next().unwrap_or_default().to_owned();
         let asked = self.asked.lock().unwrap();
         let words = |uri: &String| match uri {
             uri if uri.contains("sendInitialEvents=true") => "stream".into(),
             uri if uri.contains("watch=true") => format!("watch {}", version(uri)),
+            uri if uri.contains("limit=1&") || uri.ends_with("limit=1") => "version".into(),
             _ => "list".into(),
         };
         asked.iter().map(words).collect()
@@ -136,7 +137,7 @@ async fn told(watcher: &mut Watcher<Thing>, count: usize) -> Vec<String> {
 async fn it_lists_watches_and_resumes_from_the_last_version_it_saw() {
     let script = Script::new([
         list(5, &[thing("a", 3)]),
-        Lines(vec![event("MODIFIED", &thing("a", 6)), event("DELETED", &thing("a", 7))], 1),
+        Lines(vec![event("MODIFIED", &thing("a", 6)), event("DELETED", &thing("a", 7))], 60),
         Lines(vec![event("BOOKMARK", &thing("", 9))], 60),
         Hang(vec![event("ADDED", &thing("b", 10))]),
     ]);
@@ -218,17 +219,32 @@ async fn an_outage_is_reported_and_the_watch_resumes_without_a_list() {
         Lines(vec![event("ADDED", &thing("a", 6))], 1),
         down(),
         down(),
+        list(7, &[]),
         Hang(vec![event("MODIFIED", &thing("a", 8))]),
     ]);
     let events = told(&mut script.watcher(), 6).await;
     let interrupted = "interrupted 503 ServiceUnavailable: away";
     assert_eq!(events, ["reset []", "applied a@6 red", interrupted, interrupted, "resumed", "applied a@8 red"]);
-    assert_eq!(script.asked(), ["list", "watch 5", "watch 6", "watch 6", "watch 6"]);
+    assert_eq!(script.asked(), ["list", "watch 5", "version", "version", "version", "watch 6"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_not_where_it_was_when_the_watch_broke_off_is_listed_again() {
+    let script = Script::new([
+        list(50, &[thing("a", 49)]),
+        Lines(vec![event("MODIFIED", &thing("a", 60))], 1),
+        list(41, &[]),
+        list(41, &[thing("a", 40)]),
+        Hang(vec![event("MODIFIED", &thing("a", 42))]),
+    ]);
+    let events = told(&mut script.watcher(), 4).await;
+    assert_eq!(events, ["reset [a@49]", "applied a@60 red", "reset [a@40]", "applied a@42 red"]);
+    assert_eq!(script.asked(), ["list", "watch 50", "version", "list", "watch 41"]);
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_watch_that_hangs_past_its_end_counts_as_cut() {
-    let script = Script::new([list(5, &[]), Hang(vec![]), Hang(vec![event("ADDED", &thing("a", 6))])]);
+    let script = Script::new([list(5, &[]), Hang(vec![]), list(5, &[]), Hang(vec![event("ADDED", &thing("a", 6))])]);
     let events = told(&mut script.watcher(), 4).await;
     assert_eq!(events, ["reset []", "interrupted no answer within 70s", "resumed", "applied a@6 red"]);
 }
@@ -244,7 +260,7 @@ async fn an_object_that_does_not_decode_is_passed_over_and_stops_nothing() {
     let bad = json!({"metadata": {"name": "bad", "resourceVersion": "6"}, "color": 7});
     let script = Script::new([
         list(5, &[bad.clone(), thing("a", 4)]),
-        Lines(vec![event("ADDED", &bad)], 1),
+        Lines(vec![event("ADDED", &bad)], 60),
         Hang(vec![event("ADDED", &thing("b", 7))]),
     ]);
     assert_eq!(told(&mut script.watcher(), 2).await, ["reset [a@4]", "applied b@7 red"]);

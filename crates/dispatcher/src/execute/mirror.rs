@@ -167,8 +167,12 @@ async fn judge(
     }
     let object: Value = decode(answer)?;
     match claim::whose(&object, &mirror, workload, at, &shared.origin) {
-        // Of an earlier attempt whose answer was lost: it is looked at now as it would have been then.
-        Whose::Ours if let Some(why) = sent.and_then(|sent| claim::altered(sent, &object)) => {
+        // Of an earlier attempt whose answer was lost: it is looked at now as it would have been then. What has come to
+        // its end is a result, whatever it was made of.
+        Whose::Ours
+            if let Some(why) = sent.and_then(|sent| claim::altered(sent, &object))
+                && !mirror.is_finished() =>
+        {
             discard(shared, client, workload, at, &MirrorRef::from(&mirror), why).await
         }
         Whose::Ours => {

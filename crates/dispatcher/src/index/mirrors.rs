@@ -28,8 +28,7 @@ impl Index {
         }
         for mirror in mirrors {
             // A list is the truth, even if its versions went back.
-            state.forget_sighting(worker, &mirror.origin_uid);
-            touched.extend(state.see(worker, mirror));
+            touched.extend(state.take_over(worker, mirror));
         }
         state.with_woken(touched)
     }
@@ -46,6 +45,10 @@ impl Index {
         let uid = last.origin_uid.clone();
         let mut state = self.lock();
         let Some(known) = state.workloads.get(&uid) else { return Vec::new() };
+        // What never counted was not there.
+        if known.memory.discarded.as_ref() == Some(&last.uid) {
+            return Vec::new();
+        }
         // The end of an old mirror says nothing about a new one of the same name.
         if known.mirrors.get(worker).is_some_and(|seen| uid_of(seen) != last.uid || overtakes(seen, &last)) {
             return Vec::new();
@@ -124,21 +127,23 @@ impl Index {
 }
 
 impl State {
-    fn forget_sighting(&mut self, worker: &str, uid: &str) {
-        if self.workloads.get(uid).is_some_and(|known| known.mirrors.contains_key(worker)) {
-            self.change(uid, |known| drop(known.mirrors.remove(worker)));
+    /// One state of a mirror. An answer that the watch has overtaken is the past.
+    fn see(&mut self, worker: &str, mirror: Mirror) -> Option<Uid> {
+        let known = self.workloads.get(&mirror.origin_uid).and_then(|known| known.mirrors.get(worker));
+        if known.is_some_and(|sighting| overtakes(sighting, &mirror)) {
+            return None;
         }
+        self.take_over(worker, mirror)
     }
 
-    fn see(&mut self, worker: &str, mirror: Mirror) -> Option<Uid> {
+    /// The present state of a mirror. What is remembered of its workload stays, also if there is nothing else of it.
+    fn take_over(&mut self, worker: &str, mirror: Mirror) -> Option<Uid> {
         // Without the UID of its origin it is not ours, whatever its labels say.
         let uid = Some(mirror.origin_uid.clone()).filter(|uid| !uid.is_empty())?;
-        if let Some(known) = self.workloads.get(&uid) {
-            // An answer that the watch has overtaken, or what is deleted because it never counted.
-            let overtaken = known.mirrors.get(worker).is_some_and(|sighting| overtakes(sighting, &mirror));
-            if overtaken || known.memory.discarded.as_ref() == Some(&mirror.uid) {
-                return None;
-            }
+        let discarded = self.workloads.get(&uid).and_then(|known| known.memory.discarded.as_ref());
+        // It is deleted, because it never counted.
+        if discarded == Some(&mirror.uid) {
+            return None;
         }
         self.change(&uid, |known| {
             known.memory.absent = None;

@@ -61,6 +61,41 @@ fn sighting(index: &Index, uid: &str, worker: &str) -> Option<Sighting> {
 }
 
 #[test]
+fn the_end_of_a_mirror_that_never_counted_is_not_that_of_the_mirror() {
+    let index = index(&["eu-1"]);
+    index.apply_workload(placed("u1", 5, "eu-1"));
+    index.apply_mirror("eu-1", mirror("u1", "m1", 11));
+    index.discard("u1", "eu-1", "m1");
+    index.delete_mirror("eu-1", mirror("u1", "m1", 12));
+    assert_eq!(sighting(&index, "u1", "eu-1"), None);
+}
+
+#[test]
+fn a_new_list_does_not_make_an_orphan_younger() {
+    let index = index(&["eu-1"]);
+    index.apply_workload(placed("u1", 5, "eu-1"));
+    index.apply_mirror("eu-1", mirror("u1", "m1", 11));
+    index.delete_workload("u1");
+    plan_of(&index, "u1");
+    let memory = || index.lock().workloads["u1"].memory.clone();
+    let before = memory();
+    assert!(before.owner_seen && before.placement_seen.is_some());
+    index.reset_mirrors("eu-1", None, vec![mirror("u1", "m1", 11)]);
+    assert_eq!(memory(), before, "its finished mirror would stay for ever: every list would begin the wait anew");
+}
+
+#[test]
+fn the_list_of_one_namespace_says_nothing_of_the_others() {
+    let index = index(&["eu-1"]);
+    index.apply_workload(placed("u1", 5, "eu-1"));
+    index.apply_mirror("eu-1", mirror("u1", "m1", 11));
+    assert_eq!(index.reset_mirrors("eu-1", Some("web"), Vec::new()), Vec::<Uid>::new());
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11))));
+    assert_eq!(index.reset_mirrors("eu-1", Some("ml"), Vec::new()), ["u1".to_owned()]);
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Vanished(mirror("u1", "m1", 11))));
+}
+
+#[test]
 fn an_answer_that_the_watch_has_overtaken_changes_nothing() {
     let index = index(&["eu-1"]);
     index.apply_workload(placed("u1", 5, "eu-1"));
