@@ -241,6 +241,8 @@ impl Store {
             return false;
         }
         let mut state = self.lock();
+        // Watches end table by table, in a fixed order, so that a simulated run can be repeated.
+        drop(std::mem::take(&mut state.tables).into_iter().collect::<BTreeMap<_, _>>());
         *state = State { version: snapshot.version, origin: snapshot.version, tables: HashMap::new() };
         for (name, objects) in &snapshot.tables {
             state.table(name, self.history_length).objects.clone_from(objects);

@@ -22,6 +22,9 @@ use crate::store::{Change, ChangeKind, Expired, Listener, Stored};
 /// How often a quiet watch learns how far it is. Upstream: once a minute.
 const BOOKMARK_PERIOD: Duration = Duration::from_secs(60);
 
+/// The last bookmark comes this long before a watch ends, so that the next one can start from there. As upstream.
+const LAST_BOOKMARK: Duration = Duration::from_secs(2);
+
 /// A watch without a timeout of its own ends after this and up to as much again, so that clients do not come back all
 /// at once. As upstream.
 const MIN_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -43,7 +46,7 @@ impl Inner {
             first_visible: 0,
             ready: VecDeque::new(),
             bookmarks: query.bookmarks,
-            next_bookmark: now + BOOKMARK_PERIOD,
+            next_bookmark: bookmark_after(now, now + timeout),
             deadline: now + timeout,
             over: false,
         };
@@ -163,10 +166,13 @@ impl Watcher {
             rung = self.wake.next() => self.over = rung.is_err(),
             () = tokio::time::sleep_until(self.deadline) => self.over = true,
             () = tokio::time::sleep_until(self.next_bookmark), if self.bookmarks => {
-                self.next_bookmark += BOOKMARK_PERIOD;
-                // Other resources may have moved on: the bookmark says how far nothing happened here.
+                self.next_bookmark = bookmark_after(self.next_bookmark, self.deadline);
+                // Other resources may have moved on: the bookmark says how far nothing happened here. Whoever watches from
+                // a version that is still to come gets none, as upstream.
                 self.pull();
-                self.ready.push_back(bookmark(&self.renderer.bookmark(self.cursor, false)));
+                if self.cursor <= self.server.store.version() {
+                    self.ready.push_back(bookmark(&self.renderer.bookmark(self.cursor, false)));
+                }
             }
         }
     }
@@ -204,6 +210,12 @@ fn restamp(stored: &Stored, version: u64) -> Stored {
         fields: stored.fields.clone(),
         json: Bytes::from(object.to_string()),
     }
+}
+
+/// When the next bookmark after this time is due.
+fn bookmark_after(time: Instant, deadline: Instant) -> Instant {
+    let last = deadline.checked_sub(LAST_BOOKMARK).filter(|last| *last > time);
+    last.map_or(time + BOOKMARK_PERIOD, |last| last.min(time + BOOKMARK_PERIOD))
 }
 
 fn bookmark(object: &Value) -> Bytes {
