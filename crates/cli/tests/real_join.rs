@@ -57,10 +57,12 @@ async fn a_worker_that_is_confined_to_namespaces_comes_works_and_goes() {
     joining_twice_is_told_at_once(&pair);
     what_gitops_would_apply_is_what_is_there(&pair);
     it_takes_workloads_of_its_namespaces_only(&pair);
-    let stolen = its_credential_opens_nothing_else(&pair);
+    let thiefs = its_credential_opens_nothing_else(&pair);
     it_leaves_when_nothing_runs_there(&pair);
-    let refused = || !kubectl(&stolen, &["get", "jobs", "-n", "ml"]).output().unwrap().status.success();
-    eventually("a token that ended with its account", refused);
+    let refusal =
+        || String::from_utf8(kubectl(&thiefs, &["get", "jobs", "-n", "ml"]).output().unwrap().stderr).unwrap();
+    let unauthorized = || refusal().contains("Unauthorized") || refusal().contains("logged in");
+    eventually("a token that ended with its account", unauthorized);
 }
 
 fn nothing_is_made_where_something_is_missing(pair: &Pair) {
@@ -172,7 +174,10 @@ fn its_credential_opens_nothing_else(pair: &Pair) -> PathBuf {
         assert_eq!(output.status.success(), good, "{attempt:?}: {said}");
         assert!(good || said.contains("orbidden"), "{attempt:?}: {said}");
     }
-    stolen
+    // A thief would ask for a token that is bound to no Secret; it ends with the account.
+    let unbound = succeed(kubectl(&stolen, &["create", "token", &account, "-n", SYSTEM_NAMESPACE]));
+    let kubeconfig = pair.stored_kubeconfig().to_string().replace(&pair.stored_token(), unbound.trim());
+    pair.write("unbound", &kubeconfig)
 }
 
 fn it_leaves_when_nothing_runs_there(pair: &Pair) {

@@ -6,7 +6,7 @@
 //!   manager   Secret with server, CA and that token; the Worker                  nothing of the admin's
 //! ```
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use anyhow::{Context as _, bail, ensure};
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -237,11 +237,20 @@ async fn joined(manager: &Client) -> anyhow::Result<Vec<Worker>> {
     struct List {
         items: Vec<Worker>,
     }
-    match kubeio::get::<List>(manager, WORKERS, DEADLINE).await {
-        Ok(list) => Ok(list.items),
-        // Nothing is installed yet.
-        Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 404) => Ok(Vec::new()),
-        Err(error) => Err(error).context("cannot list the Workers of the management cluster"),
+    let mut tries = 0;
+    loop {
+        let error = match kubeio::get::<List>(manager, WORKERS, DEADLINE).await {
+            Ok(list) => return Ok(list.items),
+            Err(error) => error,
+        };
+        match error.refusal().map(|refusal| refusal.code) {
+            // Nothing is installed yet.
+            Some(404) => return Ok(Vec::new()),
+            // A dispatcher that starts beside us has just installed it.
+            Some(429 | 503) if tries < 20 => tries += 1,
+            _ => return Err(error).context("cannot list the Workers of the management cluster"),
+        }
+        tokio::time::sleep(Duration::from_millis(500)).await;
     }
 }
 
