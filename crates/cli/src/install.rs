@@ -42,6 +42,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let manager = args.target.client().await?;
+    if !args.no_deployment {
+        check_deployments(&manager).await?;
+    }
     install(&manager).await?;
     println!("customresourcedefinitions applied");
     for object in manifests::objects(&manifest)? {
@@ -49,6 +52,16 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         println!("{} applied", manifests::name(&object));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// An embedded cluster has none: better to know before anything is applied.
+async fn check_deployments(manager: &Client) -> anyhow::Result<()> {
+    match kubeio::get::<Value>(manager, "/apis/apps/v1", DEADLINE).await {
+        Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 404) => anyhow::bail!(
+            "this cluster runs no Deployments; with --no-deployment it gets the rest, and the dispatcher runs elsewhere"
+        ),
+        _ => Ok(()),
+    }
 }
 
 /// Rights and, unless it is not wanted, the Deployment.

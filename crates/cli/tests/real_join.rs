@@ -196,3 +196,45 @@ fn it_leaves_when_nothing_runs_there(pair: &Pair) {
     let left = ["get", "workers.jobferry.dev,secrets", "-n", SYSTEM_NAMESPACE, "-o", "name"];
     assert_eq!(pair.on_manager(&left), "");
 }
+
+/// Whoever writes the Secret of the worker is refused, after everything else went well.
+const NO_SECRETS: &str = r#"
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-secrets}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [secrets]}]
+  validations: [{expression: "false", message: no Secrets today}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-secrets}
+spec: {policyName: no-secrets, validationActions: [Deny]}
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs real Kubernetes: cargo xtask test"]
+async fn a_join_that_stops_half_way_says_how_to_go_on_and_how_to_go_back() {
+    let pair = Pair::start().await;
+    succeed(pair.jobferry(&["install", "--no-deployment"]));
+    let admin = pair.manager().kubeconfig_path(User::Admin);
+    let try_secret = ["create", "secret", "generic", "x", "-n", SYSTEM_NAMESPACE, "--dry-run=server"];
+    let allowed = || kubectl(&admin, &try_secret).output().unwrap().status.success();
+    feed(kubectl(&admin, &["apply", "-f", "-"]), NO_SECRETS);
+    eventually("a policy in force", || !allowed());
+
+    let join = ["join", WORKER, "--wait", "0"];
+    let error = fail(pair.with_worker(&join));
+    for words in ["stopped half way", "the same command goes on", "jobferry worker leave eu-1", "no Secrets today"] {
+        assert!(error.contains(words), "{words:?} is missing in {error}");
+    }
+    assert_ne!(made(&pair), "");
+    assert_eq!(succeed(pair.with_worker(&["leave", WORKER])), "worker/eu-1 left\n");
+    assert_eq!(made(&pair), "");
+
+    fail(pair.with_worker(&join));
+    pair.on_manager(&["delete", "validatingadmissionpolicybinding", "no-secrets"]);
+    eventually("no policy in force", allowed);
+    assert_eq!(succeed(pair.with_worker(&join)), "worker/eu-1 joined\n");
+}
