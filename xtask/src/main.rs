@@ -14,6 +14,7 @@
 
 mod bench;
 mod docs;
+mod hot_paths;
 mod layering;
 mod record;
 mod stopwatch;
@@ -35,6 +36,7 @@ usage: cargo xtask <command>
   record [--version 1.35|1.37]           ask a real API server thousands of random questions about Jobs and
          [--seed N]                      write its answers down for the tests of job-api
   bench apiserver|jobs|dispatch|scale    measure side by side in one run; prints ratios (bench NAME --help)
+  bench hot-paths [--bless]              count instructions and allocations of the hot paths
   testbed build [--version 1.35|1.37]    build (or find in the cache) a real control plane; the last line
                                          on stdout is the directory of the binaries
   testbed up --clusters N --dir DIR      run N real clusters until Ctrl-C and print their kubeconfigs;

@@ -22,8 +22,13 @@ pub(crate) const MAIN_VERSION: &str = "1.35";
 /// The newest Kubernetes, added by `cargo xtask test --full`.
 pub(crate) const NEWEST_VERSION: &str = "1.37";
 
+/// Kueue, an opponent of `cargo xtask bench dispatch`: the package that its version is pinned by.
+const KUEUE: &str = "sigs.k8s.io/kueue";
+const KUEUE_MODULE: &str = "kueue-0.19";
+const KUEUE_TOOLS: [(&str, &str); 1] = [("sigs.k8s.io/kueue/cmd/kueue", "kueue")];
+
 /// Go package and the name of its binary (etcd's package is called `server`).
-const TOOLS: [(&str, &str); 4] = [
+const KUBERNETES_TOOLS: [(&str, &str); 4] = [
     ("go.etcd.io/etcd/server/v3", "etcd"),
     ("k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver"),
     ("k8s.io/kubernetes/cmd/kube-controller-manager", "kube-controller-manager"),
@@ -57,13 +62,37 @@ pub(crate) fn go_is_installed() -> bool {
 
 /// Directory of the binaries of Kubernetes `minor` (such as `1.35`), built now or found in the cache.
 pub(crate) fn build(minor: &str) -> Result<PathBuf> {
-    let recipe = Recipe::read(minor)?;
+    build_by(&Recipe::of_kubernetes(minor)?)
+}
+
+/// An opponent: its binary, and its source, which holds the manifests.
+pub(crate) struct Kueue {
+    pub(crate) binary: PathBuf,
+    pub(crate) source: PathBuf,
+}
+
+/// Kueue, built now or found in the cache.
+pub(crate) fn build_kueue() -> Result<Kueue> {
+    let recipe = Recipe::read(KUEUE_MODULE, "Kueue", KUEUE, &KUEUE_TOOLS)?;
+    let binary = build_by(&recipe)?.join("kueue");
+    let answer = Command::new("go")
+        .args(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", KUEUE])
+        .current_dir(&recipe.module)
+        .output()
+        .with_context(|| format!("asking Go for the source of Kueue: {INSTALL_GO}"))?;
+    let source = PathBuf::from(String::from_utf8_lossy(&answer.stdout).trim());
+    ensure!(source.is_dir(), "`go list -m {KUEUE}` names no directory: {}", String::from_utf8_lossy(&answer.stderr));
+    Ok(Kueue { binary, source })
+}
+
+fn build_by(recipe: &Recipe) -> Result<PathBuf> {
     let cache = cache_directory()?;
     let finished = cache.join(recipe.key());
     if finished.is_dir() {
         return Ok(finished);
     }
-    ensure!(go_is_installed(), "building Kubernetes {} needs Go: {INSTALL_GO}", recipe.version);
+    let what = format!("{} {}", recipe.product, recipe.version);
+    ensure!(go_is_installed(), "building {what} needs Go: {INSTALL_GO}");
     fs::create_dir_all(&cache).with_context(|| format!("creating the cache {}", cache.display()))?;
     let _lock = lock(&cache.join(format!("{}.lock", recipe.key())))?;
     if finished.is_dir() {
@@ -74,52 +103,66 @@ pub(crate) fn build(minor: &str) -> Result<PathBuf> {
     let unfinished = cache.join(format!("{}.part-{}", recipe.key(), std::process::id()));
     fs::create_dir(&unfinished).with_context(|| format!("creating {}", unfinished.display()))?;
     let stopwatch = Stopwatch::start();
-    eprintln!("Building Kubernetes {} in {} (about 7 minutes the first time)", recipe.version, finished.display());
-    for (step, (package, binary)) in TOOLS.iter().enumerate() {
-        eprint!("  [{}/{}] {binary} ... ", step + 1, TOOLS.len());
+    eprintln!("Building {what} in {} (some minutes the first time)", finished.display());
+    for (step, (package, binary)) in recipe.tools.iter().enumerate() {
+        eprint!("  [{}/{}] {binary} ... ", step + 1, recipe.tools.len());
         let step_time = Stopwatch::start();
         recipe.compile(package, &unfinished.join(binary))?;
         eprintln!("{step_time}");
     }
-    recipe.check_version(&unfinished.join("kube-apiserver"))?;
+    recipe.check_version(&unfinished)?;
     fs::rename(&unfinished, &finished).with_context(|| format!("moving the binaries to {}", finished.display()))?;
     remove_unfinished(&cache, &recipe.key())?; // of a killed build whose compiler lived on
-    eprintln!("Built Kubernetes {} in {stopwatch}", recipe.version);
+    eprintln!("Built {what} in {stopwatch}");
     Ok(finished)
 }
 
 /// Everything that decides what the binaries are.
 struct Recipe {
     module: PathBuf,
+    product: &'static str,
+    tools: &'static [(&'static str, &'static str)],
     /// Without the `v`: `1.35.8`.
     version: String,
     hash: u64,
 }
 
 impl Recipe {
-    fn read(minor: &str) -> Result<Self> {
-        let module = workspace::root().join("testbed").join(format!("kubernetes-{minor}"));
+    fn of_kubernetes(minor: &str) -> Result<Self> {
+        let module = format!("kubernetes-{minor}");
         ensure!(
-            module.is_dir(),
+            workspace::root().join("testbed").join(&module).is_dir(),
             "no test bed for Kubernetes {minor}: there are {MAIN_VERSION} (the default) and {NEWEST_VERSION}"
         );
+        Self::read(&module, "Kubernetes", "k8s.io/kubernetes", &KUBERNETES_TOOLS)
+    }
+
+    /// `pin` is the Go module whose version is the product's.
+    fn read(
+        module: &str,
+        product: &'static str,
+        pin: &str,
+        tools: &'static [(&'static str, &'static str)],
+    ) -> Result<Self> {
+        let module = workspace::root().join("testbed").join(module);
         let read = |name: &str| {
             let path = module.join(name);
             fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
         };
         let (go_mod, go_sum) = (read("go.mod")?, read("go.sum")?);
-        let version = pinned_version(&go_mod, "k8s.io/kubernetes")
-            .with_context(|| format!("no `k8s.io/kubernetes vX.Y.Z` in {}/go.mod", module.display()))?;
-        let mut recipe = Self { module, version, hash: 0 };
+        let version = pinned_version(&go_mod, pin)
+            .with_context(|| format!("no `{pin} vX.Y.Z` in {}/go.mod", module.display()))?;
+        let mut recipe = Self { module, product, tools, version, hash: 0 };
         let platform = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
         let flags = BUILD_FLAGS.join(" ");
-        let tools = TOOLS.map(|(package, binary)| format!("{package} {binary}")).join(" ");
+        let tools: Vec<String> = tools.iter().map(|(package, binary)| format!("{package} {binary}")).collect();
+        let tools = tools.join(" ");
         recipe.hash = fnv1a(&[&go_mod, &go_sum, &flags, &recipe.linker_flags(), &tools, &platform]);
         Ok(recipe)
     }
 
     fn key(&self) -> String {
-        format!("kubernetes-{}-{:016x}", self.version, self.hash)
+        format!("{}-{}-{:016x}", self.product.to_lowercase(), self.version, self.hash)
     }
 
     fn linker_flags(&self) -> String {
@@ -151,7 +194,12 @@ impl Recipe {
         Ok(())
     }
 
-    fn check_version(&self, kube_apiserver: &Path) -> Result<()> {
+    /// A kube-apiserver says which version it is.
+    fn check_version(&self, binaries: &Path) -> Result<()> {
+        let kube_apiserver = binaries.join("kube-apiserver");
+        if !kube_apiserver.exists() {
+            return Ok(());
+        }
         let answer = Command::new(kube_apiserver).arg("--version").output().context("running kube-apiserver")?;
         let answer = String::from_utf8_lossy(&answer.stdout);
         let expected = format!("Kubernetes v{}", self.version);
@@ -218,7 +266,7 @@ mod tests {
     #[test]
     fn both_test_beds_pin_a_patch_of_the_minor_they_are_named_after() {
         for minor in [MAIN_VERSION, NEWEST_VERSION] {
-            let recipe = Recipe::read(minor).unwrap();
+            let recipe = Recipe::of_kubernetes(minor).unwrap();
             assert!(recipe.version.starts_with(&format!("{minor}.")), "{minor} pins {}", recipe.version);
         }
     }
@@ -232,7 +280,8 @@ mod tests {
 
     #[test]
     fn the_linker_stamps_the_true_version() {
-        let recipe = Recipe { module: PathBuf::new(), version: "1.35.8".into(), hash: 0 };
+        let (module, version) = (PathBuf::new(), "1.35.8".into());
+        let recipe = Recipe { module, product: "Kubernetes", tools: &KUBERNETES_TOOLS, version, hash: 0 };
         let flags = recipe.linker_flags();
         assert!(flags.contains("-X k8s.io/component-base/version.gitVersion=v1.35.8"));
         assert!(flags.contains("-X k8s.io/client-go/pkg/version.gitMinor=35"));

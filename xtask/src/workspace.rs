@@ -8,6 +8,12 @@ pub(crate) fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).parent().map_or_else(|| PathBuf::from("."), PathBuf::from)
 }
 
+/// Where cargo puts what it builds.
+pub(crate) fn target_directory() -> PathBuf {
+    // What is relative is so to where cargo is called, which is the root.
+    root().join(std::env::var_os("CARGO_TARGET_DIR").unwrap_or_else(|| "target".into()))
+}
+
 /// `cargo` of the same toolchain, run in the root of the repository.
 pub(crate) fn cargo() -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));

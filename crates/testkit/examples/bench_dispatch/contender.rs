@@ -1,10 +1,8 @@
 //! Who ferries the Jobs: a process of its own.
 
 use std::{
-    fs::{self, File},
     path::{Path, PathBuf},
-    pin::pin,
-    process::{Child, Command},
+    process::Command,
     time::Duration,
 };
 
@@ -12,14 +10,17 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use clap::ValueEnum;
 use jobferry_api::{KUBECONFIG_KEY, SYSTEM_NAMESPACE};
 use jobferry_kubeio as kubeio;
-use jobferry_testkit::{ProcessGroup, User};
+use jobferry_testkit::User;
 use serde_json::json;
 
-use crate::{fleet::Fleet, floor, usage};
+use crate::{
+    fleet::Fleet,
+    floor,
+    kueue::{Kueue, Tuning},
+    measure::process::Process,
+};
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
-/// Between two looks whether a contender still runs.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Contender {
@@ -27,36 +28,85 @@ pub(crate) enum Contender {
     Floor,
     /// The shipped binary.
     Jobferry,
+    /// MultiKueue as it ships.
+    KueueShipped,
+    /// MultiKueue as fast as its settings allow.
+    KueueBest,
 }
 
-/// A running contender. Ends when dropped.
-pub(crate) struct Process {
-    child: Child,
-    log: PathBuf,
-    _group: ProcessGroup,
+/// What contenders are started from.
+pub(crate) struct Binaries {
+    pub(crate) jobferry: PathBuf,
+    pub(crate) kueue: Option<Kueue>,
+}
+
+/// A contender at work: one process, and those on workers of one that wants them.
+pub(crate) struct Ferry {
+    main: Process,
+    on_workers: Vec<Process>,
+}
+
+impl Ferry {
+    /// What comes of `work`, unless the contender ends meanwhile.
+    pub(crate) async fn watched<T>(&mut self, work: impl Future<Output = T>) -> T {
+        self.main.watched(work).await
+    }
+
+    pub(crate) fn cpu(&self) -> Duration {
+        self.main.cpu() + self.on_workers.iter().map(Process::cpu).sum::<Duration>()
+    }
+
+    /// Of all its processes, in bytes.
+    pub(crate) fn peak_memory(&self) -> u64 {
+        self.main.peak_memory() + self.on_workers.iter().map(Process::peak_memory).sum::<u64>()
+    }
 }
 
 impl Contender {
-    pub(crate) async fn start(self, fleet: &Fleet, jobferry: &Path) -> Process {
-        let manager = fleet.manager.kubeconfig_path(User::Dispatcher);
-        let command = match self {
-            Self::Floor => {
-                let mut command = Command::new(std::env::current_exe().unwrap());
-                command.arg(floor::ROLE).arg("--manager").arg(manager);
-                for worker in &fleet.workers {
-                    command.arg("--worker").arg(worker.kubeconfig_path(User::Dispatcher));
-                }
-                command
-            }
-            Self::Jobferry => {
-                set_up(fleet, jobferry).await;
-                let mut command = Command::new(jobferry);
-                command.args(["dispatcher", "--metrics-address", "127.0.0.1:0", "--kubeconfig"]).arg(manager);
-                command
-            }
-        };
-        Process::start(command, fleet.manager.directory().join("contender.log"))
+    pub(crate) const ALL: [Self; 4] = [Self::Floor, Self::Jobferry, Self::KueueShipped, Self::KueueBest];
+
+    /// As `--only` takes it.
+    pub(crate) fn name(self) -> String {
+        self.to_possible_value().map_or_else(String::new, |value| value.get_name().to_owned())
     }
+
+    /// Whether it is MultiKueue, however tuned.
+    pub(crate) const fn is_kueue(self) -> bool {
+        matches!(self, Self::KueueShipped | Self::KueueBest)
+    }
+
+    pub(crate) async fn start(self, fleet: &Fleet, binaries: &Binaries) -> Ferry {
+        let log = fleet.manager.directory().join("contender.log");
+        let alone = |command| Ferry { main: Process::start(command, log), on_workers: Vec::new() };
+        let tuning = match self {
+            Self::Floor => return alone(floor_command(fleet)),
+            Self::Jobferry => {
+                set_up(fleet, &binaries.jobferry).await;
+                return alone(jobferry_command(fleet, &binaries.jobferry));
+            }
+            Self::KueueShipped => Tuning::Shipped,
+            Self::KueueBest => Tuning::Best,
+        };
+        let kueue = binaries.kueue.as_ref().expect("Kueue was built: --opponent kueue");
+        let mut processes = kueue.start(fleet, tuning).await;
+        Ferry { main: processes.remove(0), on_workers: processes }
+    }
+}
+
+fn floor_command(fleet: &Fleet) -> Command {
+    let mut command = Command::new(std::env::current_exe().unwrap());
+    command.arg(floor::ROLE).arg("--manager").arg(fleet.manager.kubeconfig_path(User::Dispatcher));
+    for worker in &fleet.workers {
+        command.arg("--worker").arg(worker.kubeconfig_path(User::Dispatcher));
+    }
+    command
+}
+
+fn jobferry_command(fleet: &Fleet, jobferry: &Path) -> Command {
+    let mut command = Command::new(jobferry);
+    command.args(["dispatcher", "--metrics-address", "127.0.0.1:0", "--kubeconfig"]);
+    command.arg(fleet.manager.kubeconfig_path(User::Dispatcher));
+    command
 }
 
 /// What a user does: install, then join the workers.
@@ -79,42 +129,5 @@ async fn set_up(fleet: &Fleet, jobferry: &Path) {
         for (collection, object) in [(secrets.as_str(), secret), ("/apis/jobferry.dev/v1alpha1/workers", worker)] {
             kubeio::create(&client, collection, object.to_string().into_bytes(), ANSWER_WITHIN).await.unwrap();
         }
-    }
-}
-
-impl Process {
-    fn start(mut command: Command, log: PathBuf) -> Self {
-        let file = File::create(&log).unwrap();
-        command.stdout(file.try_clone().unwrap()).stderr(file);
-        let group = ProcessGroup::new(None).unwrap();
-        Self { child: group.spawn(&mut command).unwrap(), log, _group: group }
-    }
-
-    /// What comes of `work`, unless this process ends meanwhile.
-    pub(crate) async fn watched<T>(&mut self, work: impl Future<Output = T>) -> T {
-        let mut work = pin!(work);
-        loop {
-            if let Ok(done) = tokio::time::timeout(LOOK_EVERY, work.as_mut()).await {
-                return done;
-            }
-            if let Some(status) = self.child.try_wait().unwrap() {
-                panic!("the contender ended ({status}):\n{}", fs::read_to_string(&self.log).unwrap_or_default());
-            }
-        }
-    }
-
-    pub(crate) fn cpu(&self) -> Duration {
-        usage::cpu(self.child.id())
-    }
-
-    pub(crate) fn peak_memory(&self) -> u64 {
-        usage::peak_memory(self.child.id())
-    }
-}
-
-impl Drop for Process {
-    fn drop(&mut self) {
-        // Reaps it; the group's guard makes sure of the rest.
-        let _ = self.child.kill().and_then(|()| self.child.wait());
     }
 }

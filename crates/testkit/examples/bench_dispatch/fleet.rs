@@ -1,11 +1,16 @@
 //! One real management cluster and its workers.
 
+use std::time::Duration;
+
 use clap::ValueEnum;
 use futures::future::join_all;
 use jobferry_testkit::{AuditMark, Component, PodRunner, RealCluster, Testbed, User};
 use kube::Client;
 
-use crate::usage::{ServersCpu, cpu};
+use crate::{
+    contender::Contender,
+    measure::usage::{ServersCpu, cpu},
+};
 
 /// Where all Jobs of the bench are.
 pub(crate) const NAMESPACE: &str = "bench";
@@ -29,9 +34,9 @@ pub(crate) struct Fleet {
 /// Writes of the contender during a burst.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Writes {
-    /// To the management cluster, about Jobs.
+    /// To the management cluster, about Jobs and what stands for them.
     pub(crate) manager: usize,
-    /// To all workers, about Jobs.
+    /// To all workers, likewise.
     pub(crate) workers: usize,
     /// Everything else: Events, leases, statuses of other objects.
     pub(crate) other: usize,
@@ -70,7 +75,7 @@ impl Fleet {
         let of = |cluster: &RealCluster, is_manager: bool| {
             let api = spent(cluster, Component::Etcd) + spent(cluster, Component::ApiServer);
             let controllers = spent(cluster, Component::ControllerManager);
-            let (manager, workers) = if is_manager { (api, Default::default()) } else { (Default::default(), api) };
+            let (manager, workers) = if is_manager { (api, Duration::ZERO) } else { (Duration::ZERO, api) };
             ServersCpu { manager, workers, controllers }
         };
         self.workers.iter().map(|worker| of(worker, false)).chain([of(&self.manager, true)]).sum()
@@ -82,13 +87,18 @@ impl Fleet {
     }
 
     /// What the contender wrote since.
-    pub(crate) fn writes_since(&self, marks: &[AuditMark]) -> Writes {
+    pub(crate) fn writes_since(&self, marks: &[AuditMark], contender: Contender) -> Writes {
         let mut writes = Writes::default();
         for (number, (cluster, mark)) in self.clusters().zip(marks).enumerate() {
-            for record in cluster.audit().records_of(User::Dispatcher, *mark).unwrap() {
+            // A Kueue on a worker is its administrator there; this program only looks at running workers.
+            let also = if contender.is_kueue() && number > 0 { User::Admin } else { User::Dispatcher };
+            let users = [User::Dispatcher.name(), also.name()];
+            let records = cluster.audit().records_since(*mark).unwrap();
+            for record in records.into_iter().filter(|record| users.contains(&record.user.as_str())) {
+                let about_jobs = record.resource.starts_with("jobs") || record.resource.starts_with("workloads");
                 match record.verb.as_str() {
                     "get" | "list" | "watch" => {}
-                    _ if !record.resource.starts_with("jobs") => writes.other += 1,
+                    _ if !about_jobs => writes.other += 1,
                     _ if number == 0 => writes.manager += 1,
                     _ => writes.workers += 1,
                 }

@@ -1,6 +1,6 @@
 //! Creates Jobs, watches what becomes of them on all clusters, and writes the statuses of mirrors that nobody runs.
 
-use std::{pin::pin, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
 
 use futures::{StreamExt, stream};
 use jobferry_api::managed_by;
@@ -11,8 +11,10 @@ use serde_json::{Value, json};
 use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 
 use crate::{
+    contender::Contender,
     fleet::{Fleet, Mode, NAMESPACE},
-    timeline::{Life, News, Seen, Timeline},
+    kueue::{QUEUE, QUEUE_LABEL},
+    measure::timeline::{Life, News, Seen, Stage, Timeline},
 };
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
@@ -20,12 +22,15 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(60);
 const DONE_WITHIN: Duration = Duration::from_mins(30);
 /// Jobs that are ferried before anything is measured: connections, caches and code are warm then.
 const WARM_UP: usize = 60;
+/// For a contender that needs almost a second for each.
+const SLOW_WARM_UP: usize = 6;
 /// Statuses that are being written to one worker at the same time.
 const SCRIPTED_AT_ONCE: usize = 16;
 
 /// The hands and eyes of the bench. Ends when dropped.
 pub(crate) struct Load {
     manager: Client,
+    contender: Contender,
     timeline: Arc<Timeline>,
     _watches: JoinSet<()>,
 }
@@ -39,13 +44,14 @@ pub(crate) struct Burst {
 }
 
 impl Load {
-    pub(crate) async fn start(fleet: &Fleet) -> Self {
+    pub(crate) async fn start(fleet: &Fleet, contender: Contender) -> Self {
         let (timeline, mut watches) = (Arc::<Timeline>::default(), JoinSet::new());
         let mut workers = Vec::new();
         for worker in &fleet.workers {
             workers.push((Fleet::client(worker).await, Arc::new(Semaphore::new(SCRIPTED_AT_ONCE))));
         }
-        let script = (fleet.mode == Mode::Inert).then(|| Script { timeline: Arc::clone(&timeline), workers: workers.clone() });
+        let script =
+            (fleet.mode == Mode::Inert).then(|| Script { timeline: Arc::clone(&timeline), workers: workers.clone() });
         for (number, (client, _)) in workers.into_iter().enumerate() {
             let (timeline, script) = (Arc::clone(&timeline), script.clone());
             watches.spawn(follow(client, script, move |mirror| timeline.on_worker(number, mirror)));
@@ -53,16 +59,18 @@ impl Load {
         let manager = Fleet::client(&fleet.manager).await;
         let on_manager = Arc::clone(&timeline);
         watches.spawn(follow(manager.clone(), script, move |job| on_manager.on_manager(job)));
-        Self { manager, timeline, _watches: watches }
+        Self { manager, contender, timeline, _watches: watches }
     }
 
     /// Ferries Jobs until every worker has had one.
     pub(crate) async fn warm_up(&self, workers: usize) {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        let jobs = if self.contender.is_kueue() { SLOW_WARM_UP } else { WARM_UP };
         for turn in 0.. {
-            let lives = self.ferry(&format!("warm-up-{turn}"), WARM_UP, WARM_UP).await;
+            let lives = self.ferry(&format!("warm-up-{turn}"), jobs, jobs).await;
             seen.extend(lives.iter().filter_map(|life| life.worker));
-            if seen.len() == workers {
+            // Kueue's workers compete; one of them may win all the time.
+            if seen.len() == workers || self.contender.is_kueue() {
                 break;
             }
         }
@@ -93,11 +101,13 @@ impl Load {
         self.timeline.expect(&names);
         let creating = stream::iter(&names).for_each_concurrent(in_flight, |name| async move {
             self.timeline.sent(name);
-            let body = job(name).to_string().into_bytes();
+            let body = job(name, self.contender).to_string().into_bytes();
             kubeio::create(&self.manager, &jobs_path(), body, ANSWER_WITHIN).await.unwrap();
         });
-        let ferried = async { tokio::join!(creating, self.timeline.all()).1 };
-        timeout(DONE_WITHIN, ferried).await.unwrap_or_else(|_| panic!("{prefix}: not all of {jobs} Jobs have ended"))
+        let ferried = async { tokio::join!(creating, self.timeline.until(Stage::Ended)) };
+        let done = timeout(DONE_WITHIN, ferried).await;
+        done.unwrap_or_else(|_| panic!("{prefix}: not all of {jobs} Jobs have ended"));
+        self.timeline.lives()
     }
 }
 
@@ -105,15 +115,19 @@ fn jobs_path() -> String {
     format!("/apis/batch/v1/namespaces/{NAMESPACE}/jobs")
 }
 
-fn job(name: &str) -> Value {
+/// The same Job for all, but for how it says who is to ferry it.
+fn job(name: &str, contender: Contender) -> Value {
     let container = json!({"name": "main", "image": "work", "command": ["true"]});
-    json!({
+    let mut job = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {
-            "managedBy": managed_by::DISPATCHER,
-            "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
-        },
-    })
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
+    });
+    if contender.is_kueue() {
+        job["metadata"]["labels"] = json!({QUEUE_LABEL: QUEUE});
+    } else {
+        job["spec"]["managedBy"] = managed_by::DISPATCHER.into();
+    }
+    job
 }
 
 async fn follow(client: Client, script: Option<Script>, note: impl Fn(&Seen) -> Option<News>) {
@@ -145,11 +159,12 @@ impl Script {
     async fn react(self, name: String, news: News) {
         let Some(worker) = self.timeline.life(&name).and_then(|life| life.worker) else { return };
         let (client, turns) = &self.workers[worker];
-        let _turn = turns.acquire().await.unwrap();
         let status = match news {
             News::Mirrored => active(),
             News::UserActive => ended(),
+            News::UserEnded => return,
         };
+        let _turn = turns.acquire().await.unwrap();
         let (path, body) = (format!("{}/{name}/status", jobs_path()), json!({ "status": status }));
         let body = body.to_string().into_bytes();
         kubeio::patch(client, &path, Patch::Strategic, body, ANSWER_WITHIN).await.unwrap();

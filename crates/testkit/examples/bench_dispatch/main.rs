@@ -3,6 +3,7 @@
 //! ```text
 //!   floor      a bare client: placement PATCH, mirror POST, two status PATCHes, driven by watches, and no thought at all
 //!   jobferry   the shipped binary, `jobferry dispatcher`
+//!   kueue      with `--opponent kueue`: MultiKueue, unmodified, as it ships and as fast as its settings allow
 //! ```
 //!
 //! Each is a process of its own between the same clusters, with the same Jobs, created and watched by the same client;
@@ -18,17 +19,20 @@
 mod contender;
 mod fleet;
 mod floor;
+mod kueue;
 mod load;
+#[path = "../measure/mod.rs"]
+#[allow(dead_code, reason = "each bench uses a part of it")]
+mod measure;
 mod report;
-mod timeline;
-mod usage;
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use contender::Contender;
+use contender::{Binaries, Contender};
 use fleet::{Fleet, Mode};
 use jobferry_testkit::Testbed;
+use kueue::Kueue;
 use load::Load;
 use report::{Report, Round};
 
@@ -56,12 +60,32 @@ struct Arguments {
     /// Only one of the contenders.
     #[arg(long, value_enum)]
     only: Option<Contender>,
+    /// Who else is measured, where Jobs really run.
+    #[arg(long, value_enum)]
+    opponent: Option<Opponent>,
+    /// Its Jobs in a round: it takes almost a second for each.
+    #[arg(long, default_value_t = 120)]
+    opponent_jobs: usize,
+    /// Its rounds, for the same reason.
+    #[arg(long, default_value_t = 1)]
+    opponent_rounds: usize,
     /// The binary to measure.
     #[arg(long, env = "JOBFERRY_BINARY")]
     jobferry: PathBuf,
+    /// The opponent's binary.
+    #[arg(long, env = "JOBFERRY_KUEUE_BINARY")]
+    kueue: Option<PathBuf>,
+    /// The opponent's source, for its manifests.
+    #[arg(long, env = "JOBFERRY_KUEUE_SOURCE")]
+    kueue_source: Option<PathBuf>,
     /// The form of the result.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Opponent {
+    Kueue,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -101,17 +125,20 @@ async fn main() {
 }
 
 async fn measure(arguments: &Arguments) -> Report {
+    let kueue = arguments.kueue.clone().zip(arguments.kueue_source.clone());
+    let kueue = kueue.map(|(binary, manifests)| Kueue { binary, manifests });
+    let binaries = Binaries { jobferry: arguments.jobferry.clone(), kueue };
     let mut report = Report { jobs: arguments.jobs, workers: arguments.workers, rounds: Vec::new() };
     for mode in [Mode::Inert, Mode::Running] {
         if arguments.mode.is_some_and(|only| only != mode) {
             continue;
         }
         for number in 1..=arguments.rounds {
-            for contender in [Contender::Floor, Contender::Jobferry] {
-                if arguments.only.is_some_and(|only| only != contender) {
+            for contender in Contender::ALL {
+                if !arguments.wants(contender, mode, number) {
                     continue;
                 }
-                let round = measure_one(arguments, mode, contender, number == 1).await;
+                let round = measure_one(arguments, &binaries, mode, contender, number == 1).await;
                 eprintln!("round {number}: {round}");
                 report.rounds.push(round);
             }
@@ -120,11 +147,26 @@ async fn measure(arguments: &Arguments) -> Report {
     report
 }
 
-async fn measure_one(arguments: &Arguments, mode: Mode, contender: Contender, first: bool) -> Round {
+impl Arguments {
+    fn wants(&self, contender: Contender, mode: Mode, round: usize) -> bool {
+        if contender.is_kueue() && (self.opponent.is_none() || mode == Mode::Inert || round > self.opponent_rounds) {
+            return false;
+        }
+        self.only.is_none_or(|only| only == contender)
+    }
+}
+
+async fn measure_one(
+    arguments: &Arguments,
+    binaries: &Binaries,
+    mode: Mode,
+    contender: Contender,
+    first: bool,
+) -> Round {
     let testbed = Testbed::from_environment().unwrap_or_else(|missing| panic!("{missing}"));
     let fleet = Fleet::start(&testbed, mode, arguments.workers).await;
-    let mut process = contender.start(&fleet, &arguments.jobferry).await;
-    let load = Load::start(&fleet).await;
+    let mut process = contender.start(&fleet, binaries).await;
+    let load = Load::start(&fleet, contender).await;
     let singles = match (first, mode) {
         (false, _) => 0,
         (true, Mode::Inert) => arguments.singles,
@@ -137,16 +179,17 @@ async fn measure_one(arguments: &Arguments, mode: Mode, contender: Contender, fi
     let singles = process.watched(idle).await;
     let marks = fleet.audit_marks();
     let (own_before, servers_before) = (process.cpu(), fleet.cpu());
-    let burst = process.watched(load.burst(arguments.jobs, arguments.in_flight)).await;
+    let jobs = if contender.is_kueue() { arguments.opponent_jobs } else { arguments.jobs };
+    let burst = process.watched(load.burst(jobs, arguments.in_flight)).await;
     Round {
         mode,
         contender,
-        jobs: arguments.jobs,
+        jobs,
         burst,
         singles,
-        own_cpu: process.cpu() - own_before,
+        own_cpu: process.cpu().saturating_sub(own_before),
         servers_cpu: fleet.cpu() - servers_before,
-        writes: fleet.writes_since(&marks),
+        writes: fleet.writes_since(&marks, contender),
         peak_memory: process.peak_memory(),
     }
 }

@@ -3,14 +3,16 @@
 use std::{fmt, time::Duration};
 
 use serde_json::{Map, Value, json};
-use tokio::time::Instant;
 
 use crate::{
     contender::Contender,
     fleet::{Mode, Writes},
     load::Burst,
-    timeline::Life,
-    usage::ServersCpu,
+    measure::{
+        spread::{Quantiles, Spread},
+        timeline::{Life, between},
+        usage::ServersCpu,
+    },
 };
 
 /// One contender, once.
@@ -38,11 +40,7 @@ struct Figure {
 
 #[allow(clippy::cast_precision_loss, reason = "counts of a bench fit")]
 const FIGURES: [Figure; 9] = [
-    Figure {
-        name: "Jobs/s, create -> mirror",
-        key: "mirrorsPerSecond",
-        of: |round| round.burst.mirrors_per_second,
-    },
+    Figure { name: "Jobs/s, create -> mirror", key: "mirrorsPerSecond", of: |round| round.burst.mirrors_per_second },
     Figure { name: "Jobs/s, create -> end", key: "endsPerSecond", of: |round| round.burst.ends_per_second },
     Figure { name: "CPU ms/Job, itself", key: "ownCpuMillisecondsPerJob", of: |round| round.per_job(round.own_cpu) },
     Figure {
@@ -94,10 +92,6 @@ const LATENCIES: [Latency; 3] = [
     Latency { name: "mirror ended -> Job ended", key: "endToEnd", of: |life| between(life.mirror_end, life.user_end) },
 ];
 
-fn between(from: Option<Instant>, to: Option<Instant>) -> Option<Duration> {
-    Some(to?.saturating_duration_since(from?))
-}
-
 impl Round {
     fn per_job(&self, cpu: Duration) -> f64 {
         #[allow(clippy::cast_precision_loss, reason = "a few thousand")]
@@ -111,9 +105,9 @@ impl fmt::Display for Round {
         let Burst { mirrors_per_second, ends_per_second } = self.burst;
         write!(
             f,
-            "{:?}, {:?}: {mirrors_per_second:.1} mirrors/s, {ends_per_second:.1} ends/s, CPU {:.2} ms/Job itself, {:.2} servers",
+            "{:?}, {}: {mirrors_per_second:.1} mirrors/s, {ends_per_second:.1} ends/s, CPU {:.2} ms/Job itself, {:.2} servers",
             self.mode,
-            self.contender,
+            self.contender.name(),
             self.per_job(self.own_cpu),
             self.per_job(self.servers_cpu.api()),
         )
@@ -133,44 +127,14 @@ struct Column<'a> {
     rounds: Vec<&'a Round>,
 }
 
-/// Half of the rounds had less.
-struct Spread {
-    least: f64,
-    median: f64,
-    most: f64,
-}
-
-impl Spread {
-    fn of(mut values: Vec<f64>) -> Option<Self> {
-        values.sort_by(f64::total_cmp);
-        let (least, most) = (*values.first()?, *values.last()?);
-        Some(Self { least, median: values[values.len() / 2], most })
-    }
-
-    fn json(&self) -> Value {
-        json!({"least": self.least, "median": self.median, "most": self.most})
-    }
-}
-
-impl fmt::Display for Spread {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&format!("{:.2} ({:.2}-{:.2})", self.median, self.least, self.most))
-    }
-}
-
 impl Column<'_> {
     fn spread(&self, figure: &Figure) -> Option<Spread> {
         Spread::of(self.rounds.iter().map(|round| (figure.of)(round)).collect())
     }
 
-    /// p50, p99 and the worst, in milliseconds.
-    fn quantiles(&self, latency: &Latency) -> Option<[f64; 3]> {
+    fn quantiles(&self, latency: &Latency) -> Option<Quantiles> {
         let lives = self.rounds.iter().flat_map(|round| &round.singles);
-        let mut times: Vec<Duration> = lives.filter_map(latency.of).collect();
-        times.sort_unstable();
-        let last = times.len().checked_sub(1)?;
-        let at = |percent: usize| times[(times.len() * percent / 100).min(last)].as_secs_f64() * 1000.0;
-        Some([at(50), at(99), at(100)])
+        Quantiles::of(lives.filter_map(latency.of))
     }
 }
 
@@ -197,11 +161,10 @@ impl Report {
                 figures.insert(figure.key.into(), column.spread(figure).map(|spread| spread.json()).into());
             }
             for latency in &LATENCIES {
-                let quantiles = column.quantiles(latency);
-                let quantiles = quantiles.map(|[p50, p99, worst]| json!({"p50": p50, "p99": p99, "worst": worst}));
+                let quantiles = column.quantiles(latency).map(|quantiles| quantiles.json());
                 figures.insert(format!("{}Milliseconds", latency.key), quantiles.into());
             }
-            (format!("{:?}", column.contender).to_lowercase(), Value::from(figures))
+            (column.contender.name(), Value::from(figures))
         };
         let mode = |(mode, columns): &(Mode, Vec<Column<'_>>)| {
             let columns: Map<String, Value> = columns.iter().map(column).collect();
@@ -215,33 +178,38 @@ impl Report {
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (mode, columns) in self.modes() {
+            let others = || columns.iter().filter(|column| column.contender != Contender::Jobferry);
+            let ours = columns.iter().find(|column| column.contender == Contender::Jobferry);
             let title = format!("{mode:?}, {} Jobs, {} workers", self.jobs, self.workers);
             write!(f, "{title:<34}")?;
             for column in &columns {
-                write!(f, "{:>28}", format!("{:?}", column.contender).to_lowercase())?;
+                write!(f, "{:>24}", column.contender.name())?;
             }
-            writeln!(f, "{:>10}", "ratio")?;
+            for column in others().filter(|_| ours.is_some()) {
+                write!(f, "{:>16}", format!(": {}", column.contender.name()))?;
+            }
+            writeln!(f)?;
             for figure in &FIGURES {
                 write!(f, "{:<34}", figure.name)?;
-                let spreads: Vec<Spread> = columns.iter().filter_map(|column| column.spread(figure)).collect();
-                for spread in &spreads {
-                    write!(f, "{spread:>28}")?;
+                for column in &columns {
+                    let spread = column.spread(figure).map(|spread| spread.to_string());
+                    write!(f, "{:>24}", spread.unwrap_or_default())?;
                 }
-                // Jobferry beside whatever comes first.
-                let ours = columns.iter().position(|column| column.contender == Contender::Jobferry);
-                match (spreads.first(), ours.and_then(|ours| spreads.get(ours))) {
-                    (Some(first), Some(ours)) if first.median > 0.0 => {
-                        writeln!(f, "{:>10.2}", ours.median / first.median)?;
+                for column in others() {
+                    match (ours.and_then(|ours| ours.spread(figure)), column.spread(figure)) {
+                        (Some(ours), Some(theirs)) if theirs.median > 0.0 => {
+                            write!(f, "{:>16.2}", ours.median / theirs.median)?;
+                        }
+                        _ => write!(f, "{:>16}", "")?,
                     }
-                    _ => writeln!(f)?,
                 }
+                writeln!(f)?;
             }
             for latency in &LATENCIES {
                 write!(f, "{:<34}", format!("idle ms, {}", latency.name))?;
                 for column in &columns {
-                    let quantiles = column.quantiles(latency);
-                    let text = quantiles.map(|[p50, p99, _]| format!("p50 {p50:.1} p99 {p99:.1}"));
-                    write!(f, "{:>28}", text.unwrap_or_else(|| "-".into()))?;
+                    let quantiles = column.quantiles(latency).map(|quantiles| quantiles.to_string());
+                    write!(f, "{:>24}", quantiles.unwrap_or_else(|| "-".into()))?;
                 }
                 writeln!(f)?;
             }

@@ -14,10 +14,19 @@ pub(crate) fn cpu(process: u32) -> Duration {
     TICK * ticks
 }
 
-/// The most memory that it ever had resident, in bytes.
+/// What it has resident, in bytes.
+pub(crate) fn memory(process: u32) -> u64 {
+    status(process, "VmRSS:")
+}
+
+/// The most that it ever had resident, in bytes.
 pub(crate) fn peak_memory(process: u32) -> u64 {
+    status(process, "VmHWM:")
+}
+
+fn status(process: u32, field: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{process}/status")).unwrap();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix(field)).unwrap();
     let kibibytes: u64 = line.trim().trim_end_matches("kB").trim().parse().unwrap();
     kibibytes * 1024
 }
@@ -45,8 +54,8 @@ impl Sub for ServersCpu {
 
     fn sub(self, before: Self) -> Self {
         Self {
-            manager: self.manager - before.manager,
-            workers: self.workers - before.workers,
+            manager: self.manager.saturating_sub(before.manager),
+            workers: self.workers.saturating_sub(before.workers),
             controllers: self.controllers.saturating_sub(before.controllers),
         }
     }

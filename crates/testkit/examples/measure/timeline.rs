@@ -3,10 +3,11 @@
 use std::{
     collections::HashMap,
     sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
 };
 
 use serde::Deserialize;
-use tokio::{sync::Semaphore, time::Instant};
+use tokio::{sync::Notify, time::Instant};
 
 /// A Job or a mirror, as far as the bench looks at it.
 #[derive(Deserialize)]
@@ -65,29 +66,44 @@ pub(crate) struct Life {
 pub(crate) enum News {
     Mirrored,
     UserActive,
+    UserEnded,
 }
 
 /// The lives of the Jobs that are expected now. Others are not looked at.
+#[derive(Default)]
 pub(crate) struct Timeline {
-    lives: Mutex<HashMap<String, Life>>,
-    /// A permit for each Job that has ended.
-    ended: Semaphore,
+    lives: Mutex<Lives>,
+    changed: Notify,
 }
 
-impl Default for Timeline {
-    fn default() -> Self {
-        Self { lives: Mutex::default(), ended: Semaphore::new(0) }
-    }
+#[derive(Default)]
+struct Lives {
+    of: HashMap<String, Life>,
+    mirrored: usize,
+    active: usize,
+    ended: usize,
+}
+
+/// How far Jobs have come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Their mirrors exist.
+    Mirrored,
+    /// Their users see them active.
+    Active,
+    /// Their users see them ended.
+    Ended,
 }
 
 impl Timeline {
     /// From now on, these.
     pub(crate) fn expect(&self, names: &[String]) {
-        *self.lock() = names.iter().map(|name| (name.clone(), Life::default())).collect();
+        let of = names.iter().map(|name| (name.clone(), Life::default())).collect();
+        *self.lock() = Lives { of, ..Lives::default() };
     }
 
     pub(crate) fn sent(&self, name: &str) {
-        if let Some(life) = self.lock().get_mut(name) {
+        if let Some(life) = self.lock().of.get_mut(name) {
             life.sent = Some(Instant::now());
         }
     }
@@ -95,10 +111,19 @@ impl Timeline {
     /// The manager shows the Job like this.
     pub(crate) fn on_manager(&self, job: &Seen) -> Option<News> {
         let mut lives = self.lock();
-        let life = lives.get_mut(&job.metadata.name)?;
-        let news = (job.is_active() && note(&mut life.user_active)).then_some(News::UserActive);
+        let Lives { of, active, ended, .. } = &mut *lives;
+        let life = of.get_mut(&job.metadata.name)?;
+        let mut news = None;
+        if job.is_active() && note(&mut life.user_active) {
+            *active += 1;
+            news = Some(News::UserActive);
+        }
         if job.has_ended() && note(&mut life.user_end) {
-            self.ended.add_permits(1);
+            *ended += 1;
+            news = Some(News::UserEnded);
+        }
+        if news.is_some() {
+            self.changed.notify_one();
         }
         news
     }
@@ -106,8 +131,8 @@ impl Timeline {
     /// A worker shows its mirror like this.
     pub(crate) fn on_worker(&self, worker: usize, mirror: &Seen) -> Option<News> {
         let mut lives = self.lock();
-        let life = lives.get_mut(&mirror.metadata.name)?;
-        let news = note(&mut life.mirror).then_some(News::Mirrored);
+        let Lives { of, mirrored, .. } = &mut *lives;
+        let life = of.get_mut(&mirror.metadata.name)?;
         life.worker = Some(worker);
         if mirror.is_active() {
             note(&mut life.mirror_active);
@@ -115,23 +140,42 @@ impl Timeline {
         if mirror.has_ended() {
             note(&mut life.mirror_end);
         }
-        news
+        note(&mut life.mirror).then(|| {
+            *mirrored += 1;
+            self.changed.notify_one();
+            News::Mirrored
+        })
     }
 
     pub(crate) fn life(&self, name: &str) -> Option<Life> {
-        self.lock().get(name).copied()
+        self.lock().of.get(name).copied()
     }
 
-    /// Waits until all have ended on the manager; their lives.
-    pub(crate) async fn all(&self) -> Vec<Life> {
-        let expected = self.lock().len();
-        for _ in 0..expected {
-            self.ended.acquire().await.unwrap().forget();
+    /// All lives as they are.
+    pub(crate) fn lives(&self) -> Vec<Life> {
+        self.lock().of.values().copied().collect()
+    }
+
+    /// Waits until all have come so far.
+    pub(crate) async fn until(&self, stage: Stage) {
+        loop {
+            let changed = self.changed.notified();
+            {
+                let lives = self.lock();
+                let come = match stage {
+                    Stage::Mirrored => lives.mirrored,
+                    Stage::Active => lives.active,
+                    Stage::Ended => lives.ended,
+                };
+                if come == lives.of.len() {
+                    return;
+                }
+            }
+            changed.await;
         }
-        self.lock().values().copied().collect()
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Life>> {
+    fn lock(&self) -> MutexGuard<'_, Lives> {
         self.lives.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -141,4 +185,9 @@ fn note(moment: &mut Option<Instant>) -> bool {
     let first = moment.is_none();
     moment.get_or_insert_with(Instant::now);
     first
+}
+
+/// From one moment to another, if both came.
+pub(crate) fn between(from: Option<Instant>, to: Option<Instant>) -> Option<Duration> {
+    Some(to?.saturating_duration_since(from?))
 }

@@ -1,0 +1,161 @@
+//! The result, for people and for programs.
+
+use std::{fmt, fs, path::Path, time::Duration};
+
+use serde_json::{Map, Value, json};
+
+use crate::{
+    hung::Hung,
+    measure::plot::{Line, Plot},
+    standing::Standing,
+    sustain::Sustained,
+};
+
+#[derive(Default)]
+pub(crate) struct Report {
+    /// From few Jobs to many.
+    pub(crate) by_jobs: Vec<Standing>,
+    /// From few workers to many.
+    pub(crate) by_workers: Vec<Standing>,
+    pub(crate) hung: Option<Hung>,
+    pub(crate) sustained: Option<Sustained>,
+}
+
+/// A figure of a standing fleet.
+struct Figure {
+    name: &'static str,
+    key: &'static str,
+    of: fn(&Standing) -> f64,
+}
+
+#[allow(clippy::cast_precision_loss, reason = "what is counted here fits")]
+const FIGURES: [Figure; 11] = [
+    Figure { name: "placed a second", key: "placedPerSecond", of: |s| s.placed_per_second },
+    Figure { name: "CPU ms to place and follow one", key: "cpuMillisecondsPerJob", of: |s| millis(s.cpu_per_job) },
+    Figure { name: "start to steady, s", key: "startSeconds", of: |s| s.start.as_secs_f64() },
+    Figure { name: "  CPU s of it", key: "startCpuSeconds", of: |s| s.start_cpu.as_secs_f64() },
+    Figure { name: "  writes to Jobs", key: "startWrites", of: |s| s.start_writes as f64 },
+    Figure { name: "memory, MiB", key: "memoryMebibytes", of: |s| mebibytes(s.memory) },
+    Figure { name: "  at its peak", key: "peakMemoryMebibytes", of: |s| mebibytes(s.peak_memory) },
+    Figure { name: "one event, CPU ms", key: "cpuMillisecondsPerEvent", of: |s| millis(s.cpu_per_event) },
+    Figure { name: "  ms to its copy, p50", key: "eventMillisecondsP50", of: |s| s.event.p50 },
+    Figure { name: "  ms to its copy, p99", key: "eventMillisecondsP99", of: |s| s.event.p99 },
+    Figure {
+        name: "  instructions",
+        key: "instructionsPerEvent",
+        of: |s| s.instructions_per_event.unwrap_or_default() as f64,
+    },
+];
+
+fn millis(time: Duration) -> f64 {
+    time.as_secs_f64() * 1000.0
+}
+
+#[allow(clippy::cast_precision_loss, reason = "memory of a process fits")]
+fn mebibytes(bytes: u64) -> f64 {
+    bytes as f64 / (1024.0 * 1024.0)
+}
+
+impl Report {
+    pub(crate) fn json(&self) -> Value {
+        let standing = |standing: &Standing| {
+            let figures = FIGURES.iter().map(|figure| (figure.key.to_owned(), json!((figure.of)(standing))));
+            let mut figures: Map<String, Value> = figures.collect();
+            figures.insert("jobs".into(), standing.jobs.into());
+            figures.insert("workers".into(), standing.workers.into());
+            Value::from(figures)
+        };
+        json!({
+            "byJobs": self.by_jobs.iter().map(standing).collect::<Vec<_>>(),
+            "byWorkers": self.by_workers.iter().map(standing).collect::<Vec<_>>(),
+            "hung": self.hung.as_ref().map(Hung::json),
+            "sustained": self.sustained.as_ref().map(Sustained::json),
+        })
+    }
+
+    /// Writes an SVG for each part that was measured.
+    pub(crate) fn plot(&self, directory: &Path) {
+        fs::create_dir_all(directory).unwrap();
+        if !self.by_jobs.is_empty() {
+            #[allow(clippy::cast_precision_loss, reason = "a hundred thousand")]
+            let over_jobs =
+                |of: fn(&Standing) -> f64| self.by_jobs.iter().map(|s| (s.jobs as f64, of(s))).collect::<Vec<_>>();
+            let plot = Plot {
+                title: "Memory of the dispatcher",
+                x: "placed, unfinished Jobs",
+                y: "MiB",
+                lines: vec![
+                    Line { name: "after the start", points: over_jobs(|s| mebibytes(s.memory)) },
+                    Line { name: "at its peak", points: over_jobs(|s| mebibytes(s.peak_memory)) },
+                ],
+            };
+            fs::write(directory.join("memory.svg"), plot.svg()).unwrap();
+        }
+        if let Some(sustained) = &self.sustained {
+            let in_order = |of: fn(&crate::sustain::Step) -> f64| {
+                let mut points: Vec<_> = sustained.steps.iter().map(|step| (step.rate, of(step))).collect();
+                points.sort_by(|one, other| one.0.total_cmp(&other.0));
+                points
+            };
+            let plot = Plot {
+                title: "Create to mirror at a steady rate",
+                x: "Jobs a second",
+                y: "ms",
+                lines: vec![
+                    Line { name: "p50", points: in_order(|step| step.mirror.p50) },
+                    Line { name: "p99", points: in_order(|step| step.mirror.p99) },
+                ],
+            };
+            fs::write(directory.join("latency.svg"), plot.svg()).unwrap();
+        }
+    }
+}
+
+impl fmt::Display for Report {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        table(f, "with 10 workers, by Jobs", &self.by_jobs, |standing| standing.jobs)?;
+        let jobs = self.by_workers.first().map_or(0, |standing| standing.jobs);
+        table(f, &format!("with {jobs} Jobs, by workers"), &self.by_workers, |standing| standing.workers)?;
+        if let Some(hung) = &self.hung {
+            writeln!(f, "{:<34}{:>24}", "create -> mirror, all workers well", hung.all_well)?;
+            writeln!(f, "{:<34}{:>24}", "  one of five hangs, the others", hung.beside_it)?;
+            writeln!(f, "{:<34}{:>24.2}", "  p99, as a ratio", hung.beside_it.p99 / hung.all_well.p99)?;
+            writeln!(f, "{:<34}{:>24}\n", "  Jobs that it collected", hung.stuck)?;
+        }
+        if let Some(sustained) = &self.sustained {
+            let title = format!("{} workers, steady Jobs/s", sustained.workers);
+            writeln!(f, "{title:<34}{:>24}{:>10}{:>10}{:>10}", "create -> mirror, ms", "missing", "seconds", "CPUs")?;
+            for step in &sustained.steps {
+                let (rate, mirror, missing) = (step.rate, step.mirror, step.missing);
+                writeln!(f, "{rate:<34.0}{mirror:>24}{missing:>10}{:>10}{:>10.2}", step.seconds, step.cpu)?;
+            }
+            if let Some(step) = sustained.rate() {
+                writeln!(f, "{:.0} Jobs/s held for {} s", step.rate, step.seconds)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn table(
+    f: &mut fmt::Formatter<'_>,
+    title: &str,
+    columns: &[Standing],
+    heading: fn(&Standing) -> usize,
+) -> fmt::Result {
+    let (Some(first), Some(last)) = (columns.first(), columns.last()) else { return Ok(()) };
+    write!(f, "{title:<34}")?;
+    for column in columns {
+        write!(f, "{:>12}", heading(column))?;
+    }
+    writeln!(f, "{:>14}", "last : first")?;
+    for figure in &FIGURES {
+        write!(f, "{:<34}", figure.name)?;
+        for column in columns {
+            write!(f, "{:>12.3}", (figure.of)(column))?;
+        }
+        let (first, last) = ((figure.of)(first), (figure.of)(last));
+        if first > 0.0 { writeln!(f, "{:>14.2}", last / first)? } else { writeln!(f)? }
+    }
+    writeln!(f)
+}

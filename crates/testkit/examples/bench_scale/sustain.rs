@@ -1,0 +1,112 @@
+//! The highest rate at which Jobs have their mirrors in time, for as long as it is asked for.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::{
+    Arguments,
+    dispatcher::{Dispatcher, Under},
+    flow,
+    measure::{spread::Quantiles, timeline::between},
+    mirrors::{Lives, Mirrors},
+    world::World,
+};
+
+/// 99 of 100 Jobs must have their mirror within this time.
+const IN_TIME_MILLISECONDS: f64 = 1000.0;
+/// Of one step of the search.
+const STEP_SECONDS: u32 = 20;
+/// Jobs a second.
+const FIRST_RATE: f64 = 100.0;
+const FACTOR: f64 = 1.3;
+/// The machine may have been lucky for the length of a step: the long run asks for this much of what it showed.
+const LONG_RUN: f64 = 0.8;
+const SETTLE: Duration = Duration::from_secs(10);
+
+/// What was found at one rate.
+pub(crate) struct Step {
+    pub(crate) rate: f64,
+    pub(crate) seconds: u32,
+    /// From creation to mirror.
+    pub(crate) mirror: Quantiles,
+    /// Jobs that had no mirror at the end.
+    pub(crate) missing: usize,
+    /// CPU time of the dispatcher a second.
+    pub(crate) cpu: f64,
+}
+
+impl Step {
+    fn holds(&self) -> bool {
+        self.missing == 0 && self.mirror.p99 < IN_TIME_MILLISECONDS
+    }
+
+    fn json(&self) -> Value {
+        json!({
+            "jobsPerSecond": self.rate, "seconds": self.seconds, "createToMirrorMilliseconds": self.mirror.json(),
+            "missing": self.missing, "dispatcherCpu": self.cpu,
+        })
+    }
+}
+
+pub(crate) struct Sustained {
+    pub(crate) workers: usize,
+    /// The search, and the long run at its end.
+    pub(crate) steps: Vec<Step>,
+}
+
+pub(crate) async fn measure(arguments: &Arguments, workers: usize) -> Sustained {
+    let world = World::start(&arguments.jobferry, workers).await;
+    let mirrors = Mirrors::follow(&world, Lives::Whole);
+    let dispatcher = Dispatcher::start(&world, &arguments.jobferry, Under::Nothing);
+    dispatcher.until_steady(workers, 0).await;
+    let (mut steps, mut rate) = (Vec::new(), FIRST_RATE);
+    loop {
+        let step = hold(&world, &mirrors, &dispatcher, rate, STEP_SECONDS).await;
+        let holds = step.holds();
+        steps.push(step);
+        if !holds {
+            break;
+        }
+        rate *= FACTOR;
+    }
+    rate *= LONG_RUN / FACTOR;
+    while rate >= 1.0 {
+        let step = hold(&world, &mirrors, &dispatcher, rate, arguments.sustain_seconds).await;
+        let holds = step.holds();
+        steps.push(step);
+        if holds {
+            break;
+        }
+        rate *= LONG_RUN;
+    }
+    Sustained { workers, steps }
+}
+
+async fn hold(world: &World, mirrors: &Mirrors, dispatcher: &Dispatcher, rate: f64, seconds: u32) -> Step {
+    let cpu_before = dispatcher.process.cpu();
+    flow::create(world, mirrors, &format!("at-{rate:.0}-{seconds}"), rate, seconds).await;
+    let cpu = dispatcher.process.cpu_since(cpu_before).as_secs_f64() / f64::from(seconds);
+    sleep(SETTLE).await;
+    let lives = mirrors.timeline.lives();
+    let missing = lives.iter().filter(|life| life.mirror.is_none()).count();
+    let mirror = Quantiles::of(lives.iter().filter_map(|life| between(life.sent, life.mirror))).unwrap();
+    let step = Step { rate, seconds, mirror, missing, cpu };
+    eprintln!("{rate:.0} Jobs/s for {seconds} s: {mirror}, {missing} missing, dispatcher {cpu:.2} CPUs");
+    // What was too much has to go before the next step.
+    dispatcher.until_steady(world.workers.len(), 0).await;
+    step
+}
+
+impl Sustained {
+    /// The rate of the long run.
+    pub(crate) fn rate(&self) -> Option<&Step> {
+        self.steps.last().filter(|step| step.holds())
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        let steps: Vec<Value> = self.steps.iter().map(Step::json).collect();
+        json!({"workers": self.workers, "steps": steps})
+    }
+}
