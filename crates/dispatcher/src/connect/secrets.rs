@@ -198,3 +198,129 @@ struct SecretMeta {
     name: String,
     resource_version: String,
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use http::{Method, Request, Response, StatusCode};
+    use http_body_util::BodyExt;
+    use kube::client::Body;
+
+    use super::*;
+
+    /// A management cluster that has one Secret.
+    struct Manager {
+        secret: Arc<Mutex<Value>>,
+        /// Nobody checks it here, but it must be one.
+        authority: String,
+    }
+
+    impl Manager {
+        fn with(server: &str, token: &str) -> Self {
+            let secret = Arc::new(Mutex::new(json!({"metadata": {"uid": "s", "resourceVersion": "0"}})));
+            let authority = rcgen::generate_simple_self_signed(["eu-1".to_owned()]).unwrap().cert.pem();
+            let manager = Self { secret, authority };
+            manager.put(server, token);
+            manager
+        }
+
+        /// Somebody writes the Secret.
+        fn put(&self, server: &str, token: &str) {
+            let kubeconfig = json!({
+                "apiVersion": "v1", "kind": "Config", "current-context": "c", "preferences": {},
+                "contexts": [{"name": "c", "context": {"cluster": "k", "user": "u"}}],
+                "clusters": [{"name": "k", "cluster": {
+                    "server": server, "certificate-authority-data": BASE64_STANDARD.encode(&self.authority),
+                }}],
+                "users": [{"name": "u", "user": {"token": token}}],
+            });
+            let data = json!({KUBECONFIG_KEY: BASE64_STANDARD.encode(kubeconfig.to_string())});
+            write(&mut self.secret.lock().unwrap(), data);
+        }
+
+        fn stored(&self) -> Stored {
+            let data = self.secret.lock().unwrap()["data"][KUBECONFIG_KEY].as_str().unwrap().to_owned();
+            let (access, kubeconfig) = access_of(&BASE64_STANDARD.decode(data).unwrap()).unwrap();
+            Stored { uid: String::new(), resource_version: String::new(), access, kubeconfig }
+        }
+
+        fn client(&self) -> Client {
+            let secret = Arc::clone(&self.secret);
+            let answer = move |request: Request<Body>| {
+                let secret = Arc::clone(&secret);
+                async move {
+                    let is_patch = request.method() == Method::PATCH;
+                    let body = request.into_body().collect().await?.to_bytes();
+                    let mut secret = secret.lock().unwrap();
+                    let mut code = StatusCode::OK;
+                    if is_patch {
+                        let mut patch: Value = serde_json::from_slice(&body).unwrap();
+                        if patch["metadata"] == secret["metadata"] {
+                            write(&mut secret, patch["data"].take());
+                        } else {
+                            code = StatusCode::CONFLICT;
+                        }
+                    }
+                    let answer = Response::builder().status(code).body(Body::from(secret.to_string().into_bytes()));
+                    Ok::<_, kube::Error>(answer.unwrap())
+                }
+            };
+            Client::new(tower::service_fn(answer), "default")
+        }
+
+        async fn connected(&self) -> KubeconfigSecrets {
+            let secrets = KubeconfigSecrets::new(self.client(), "jobferry-system");
+            secrets.connect(&worker()).await.unwrap();
+            secrets
+        }
+    }
+
+    fn write(secret: &mut Value, data: Value) {
+        let version: u32 = secret["metadata"]["resourceVersion"].as_str().unwrap().parse().unwrap();
+        secret["metadata"]["resourceVersion"] = (version + 1).to_string().into();
+        secret["data"] = data;
+    }
+
+    fn worker() -> Worker {
+        let worker = json!({
+            "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker", "metadata": {"name": "eu-1"},
+            "spec": {"kubeconfigSecret": "eu-1"},
+        });
+        serde_json::from_value(worker).unwrap()
+    }
+
+    const HERE: &str = "https://eu-1:6443";
+
+    #[tokio::test]
+    async fn a_renewed_token_is_all_that_changes_in_the_secret() {
+        let manager = Manager::with(HERE, "first");
+        let secrets = manager.connected().await;
+        let before = manager.stored();
+        secrets.store(&worker(), "second").await.unwrap();
+        let after = manager.stored();
+        assert_eq!(after.access, Access { credential: Credential::Token("second".into()), ..before.access });
+        assert_eq!(after.kubeconfig, kubeconfig::with_token(&before.kubeconfig, "second").unwrap());
+        assert!(secrets.token(&worker()).unwrap().is("first"), "it is not in use before it was tried");
+        assert!(secrets.successor(&worker()).await.unwrap().take_over());
+        assert!(secrets.token(&worker()).unwrap().is("second"));
+        assert!(!secrets.successor(&worker()).await.unwrap().take_over(), "it is in use already");
+    }
+
+    #[tokio::test]
+    async fn a_token_that_somebody_else_put_there_stays() {
+        let manager = Manager::with(HERE, "first");
+        let secrets = manager.connected().await;
+        manager.put(HERE, "rotated");
+        secrets.store(&worker(), "second").await.unwrap();
+        assert_eq!(manager.stored().access.credential, Credential::Token("rotated".into()));
+    }
+
+    #[tokio::test]
+    async fn a_secret_that_leads_elsewhere_has_no_successor() {
+        let manager = Manager::with(HERE, "first");
+        let secrets = manager.connected().await;
+        manager.put("https://us-1:6443", "first");
+        assert!(secrets.successor(&worker()).await.is_none());
+    }
+}
