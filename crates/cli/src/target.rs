@@ -81,15 +81,19 @@ impl Target {
         }
     }
 
-    /// One line: parsers show a whole excerpt.
     fn broken(&self, error: &KubeconfigError) -> anyhow::Error {
-        let why = match error {
-            KubeconfigError::ReadConfig(error, _) => error.to_string(),
-            other => other.to_string(),
-        };
-        let why = why.lines().next().unwrap_or_default();
+        let why = why_unusable(error);
         anyhow!("{} cannot be used: {why}; correct it, or name another one with --kubeconfig", self.source())
     }
+}
+
+/// In one line: parsers show a whole excerpt, and the path is known.
+pub(crate) fn why_unusable(error: &KubeconfigError) -> String {
+    let why = match error {
+        KubeconfigError::ReadConfig(error, _) => error.to_string(),
+        other => other.to_string(),
+    };
+    why.lines().next().unwrap_or_default().to_owned()
 }
 
 fn is_missing(error: &KubeconfigError) -> bool {

@@ -82,6 +82,16 @@ fn namespace(name: &str) -> (&'static str, Value) {
     ("/api/v1/namespaces", json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}}))
 }
 
+/// The kubeconfig of a cluster that does not answer.
+fn nobody() -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "gone",
+        "clusters": [{"name": "gone", "cluster": {"server": "http://127.0.0.1:1"}}],
+        "users": [{"name": "gone", "user": {}}],
+        "contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "gone"}}],
+    })
+}
+
 /// A Worker and the Secret with its kubeconfig.
 fn worker(name: &str, kubeconfig: &str) -> [(&'static str, Value); 2] {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"kubeconfig": kubeconfig}});
@@ -97,13 +107,7 @@ fn without_a_cluster() {
     let terminal = Terminal::open();
     fs::write(terminal.path("broken.kubeconfig"), "clusters: [").unwrap();
     fs::write(terminal.path("empty.kubeconfig"), "").unwrap();
-    let nobody = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "gone",
-        "clusters": [{"name": "gone", "cluster": {"server": "http://127.0.0.1:1"}}],
-        "users": [{"name": "gone", "user": {}}],
-        "contexts": [{"name": "gone", "context": {"cluster": "gone", "user": "gone"}}],
-    });
-    fs::write(terminal.path("gone.kubeconfig"), nobody.to_string()).unwrap();
+    fs::write(terminal.path("gone.kubeconfig"), nobody().to_string()).unwrap();
     play(&terminal, &["no-cluster", "tools", "plugin"]);
 }
 
@@ -114,6 +118,11 @@ fn on_a_healthy_fleet() {
     fleet.other_kubeconfig("expired.kubeconfig", |config| {
         for user in config["users"].as_array_mut().unwrap() {
             user["user"] = json!({"token": "expired"});
+        }
+    });
+    fleet.other_kubeconfig("gone.kubeconfig", |config| {
+        for cluster in config["clusters"].as_array_mut().unwrap() {
+            cluster["cluster"]["server"] = "https://127.0.0.1:1".into();
         }
     });
     fleet.other_kubeconfig("manager-only.kubeconfig", |config| {

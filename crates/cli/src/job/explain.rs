@@ -14,7 +14,7 @@ mod refusals;
 use std::{collections::BTreeMap, path::PathBuf, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, ensure};
-use jobferry_api::managed_by;
+use jobferry_api::{annotations, managed_by};
 use jobferry_core::{
     placement::{Choice, Verdict, choose},
     refusal::Refusal,
@@ -216,12 +216,9 @@ fn unblock(verdict: &Verdict, worker: &str) -> String {
         Verdict::Fits | Verdict::NoFreeSlot => String::new(),
         Verdict::Cordoned => format!("jobferry worker uncordon {worker}"),
         Verdict::NotConnected | Verdict::Struggling | Verdict::Unfit => format!("jobferry worker describe {worker}"),
-        Verdict::NotNamed => format!("add {worker} to the Job's annotation {}", jobferry_api::annotations::WORKERS),
-        Verdict::SelectorMismatch => format!(
-            "correct the Job's annotation {}, or the labels of {worker}",
-            jobferry_api::annotations::WORKER_SELECTOR
-        ),
-        Verdict::NotInPolicy => format!("correct the DispatchPolicy, or the labels of {worker}"),
+        Verdict::NotNamed => format!("name {worker} in the Job's {}", annotations::WORKERS),
+        Verdict::SelectorMismatch => format!("change the Job's {}, or label {worker}", annotations::WORKER_SELECTOR),
+        Verdict::NotInPolicy => format!("change the DispatchPolicy, or label {worker}"),
         Verdict::NamespaceNotTaken => format!("jobferry worker join {worker} --renew --namespace ..., with this one"),
         Verdict::TooOld { .. } => format!("upgrade {worker}, or leave the field out"),
         Verdict::Refused { .. } => format!("clear the way on {worker}; it is asked again by itself"),

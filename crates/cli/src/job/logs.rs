@@ -14,7 +14,7 @@ use jobferry_kubeio::{self as kubeio, Event};
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::Client;
 
-use super::{Phase, Scope, View, collection, is_dispatched, job_name, path_of, read};
+use super::{Outage, Phase, Scope, View, collection, is_dispatched, job_name, path_of, read};
 use crate::{dispatcher::wall_clock, target::Target};
 use copy::Copier;
 
@@ -99,7 +99,7 @@ async fn follow(target: &Target, manager: Client, namespace: &str, job: Job) -> 
     let mut jobs = pin!(kubeio::watch(manager.clone(), only_it));
     let mut copier = Copier::new(namespace, &job);
     let mut place: Option<Place> = None;
-    let (mut seen, mut told) = (job, String::new());
+    let (mut seen, mut told, mut outage) = (job, String::new(), Outage::default());
     let end = loop {
         let view = View::of(&seen, wall_clock());
         if view.why != told && !view.why.is_empty() && !view.phase.is_end() {
@@ -119,7 +119,7 @@ async fn follow(target: &Target, manager: Client, namespace: &str, job: Job) -> 
             break view.phase;
         }
         tokio::select! {
-            state = next_state(&mut jobs, &seen) => seen = state?,
+            state = next_state(&mut jobs, &seen, &mut outage) => seen = state?,
             (cluster, pods) = next_pods(&mut place) => copier.follow(&cluster, &pods),
         }
     };
@@ -132,15 +132,27 @@ async fn follow(target: &Target, manager: Client, namespace: &str, job: Job) -> 
 }
 
 /// The next state of this Job. A cluster that does not answer is waited for.
-async fn next_state(jobs: &mut (impl Stream<Item = Event<Job>> + Unpin), job: &Job) -> anyhow::Result<Job> {
+async fn next_state(
+    jobs: &mut (impl Stream<Item = Event<Job>> + Unpin),
+    job: &Job,
+    outage: &mut Outage,
+) -> anyhow::Result<Job> {
     let (name, uid) = (job.metadata.name.clone().unwrap_or_default(), &job.metadata.uid);
     while let Some(event) = jobs.next().await {
         let found = match event {
             Event::Reset(jobs) => jobs.into_iter().find(|job| job.metadata.uid == *uid),
             Event::Applied(job) => Some(job).filter(|job| job.metadata.uid == *uid),
             Event::Deleted(_) => None,
-            Event::Interrupted(_) | Event::Resumed => continue,
+            Event::Interrupted(error) => {
+                outage.begin(&error);
+                continue;
+            }
+            Event::Resumed => {
+                outage.end();
+                continue;
+            }
         };
+        outage.end();
         return found.with_context(|| format!("job {name} was deleted"));
     }
     bail!("job {name} cannot be watched any more")

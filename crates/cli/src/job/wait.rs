@@ -15,7 +15,7 @@ use jobferry_kubeio::{self as kubeio, Event};
 use k8s_openapi::api::batch::v1::Job;
 use kube::Client;
 
-use super::{Phase, Scope, View, collection, job_name, not_found, path_of};
+use super::{Outage, Phase, Scope, View, collection, job_name, not_found, path_of};
 use crate::dispatcher::wall_clock;
 
 /// At least one Job failed.
@@ -52,7 +52,7 @@ pub(super) async fn until_ended(
     names: BTreeSet<String>,
     timeout: Option<Duration>,
 ) -> anyhow::Result<ExitCode> {
-    let mut wait = Wait { namespace, names, ends: BTreeMap::new(), shown: BTreeMap::new(), is_cut_off: false };
+    let mut wait = Wait { namespace, names, ends: BTreeMap::new(), shown: BTreeMap::new(), outage: Outage::default() };
     let followed = wait.follow(client);
     let outcome = match timeout {
         None => Ok(followed.await),
@@ -73,7 +73,7 @@ struct Wait<'a> {
     names: BTreeSet<String>,
     ends: BTreeMap<String, Phase>,
     shown: BTreeMap<String, String>,
-    is_cut_off: bool,
+    outage: Outage,
 }
 
 impl Wait<'_> {
@@ -92,12 +92,10 @@ impl Wait<'_> {
                 let what = || format!("jobs in namespace {} cannot be watched", self.namespace);
                 return Err(error).with_context(what);
             }
-            Event::Interrupted(error) if !self.is_cut_off => {
-                eprintln!("the cluster does not answer, trying again: {error}");
-                self.is_cut_off = true;
+            Event::Interrupted(error) => {
+                self.outage.begin(&error);
                 return Ok(());
             }
-            Event::Interrupted(_) => return Ok(()),
             Event::Reset(jobs) => {
                 let there: BTreeSet<_> = jobs.iter().filter_map(|job| job.metadata.name.as_deref()).collect();
                 let mut open = self.names.iter().filter(|name| !self.ends.contains_key(*name));
@@ -117,9 +115,7 @@ impl Wait<'_> {
             }
             Event::Resumed => {}
         }
-        if std::mem::take(&mut self.is_cut_off) {
-            eprintln!("the cluster answers again");
-        }
+        self.outage.end();
         Ok(())
     }
 

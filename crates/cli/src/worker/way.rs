@@ -2,10 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 use base64::{Engine, prelude::BASE64_STANDARD};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
+
+use crate::target::why_unusable;
 
 /// Where a worker's API server is, and how it proves who it is.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,7 +21,8 @@ impl Way {
     /// From a context of a kubeconfig; `server` is dialled instead of the address in it.
     pub(super) fn read(path: &Path, context: Option<&str>, server: Option<&str>) -> anyhow::Result<Self> {
         let place = path.display();
-        let kubeconfig = Kubeconfig::read_from(path).with_context(|| format!("--worker-kubeconfig {place}"))?;
+        let read = Kubeconfig::read_from(path);
+        let kubeconfig = read.map_err(|error| anyhow!("--worker-kubeconfig {place}: {}", why_unusable(&error)))?;
         Self::of(&kubeconfig, context, server).with_context(|| format!("--worker-kubeconfig {place}"))
     }
 

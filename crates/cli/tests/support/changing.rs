@@ -53,6 +53,12 @@ fn settle_word(word: &str) -> String {
     if word.starts_with("jobferry-up-") {
         return "jobferry-up-<x>".to_owned();
     }
+    // What `worker join` makes is named after the management cluster.
+    if let Some(id) = word.strip_prefix("jobferry-").and_then(|rest| rest.get(..8))
+        && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+    {
+        return word.replace(id, "<id>");
+    }
     match word.rsplit_once('-') {
         Some((name, end)) if end.len() == 5 && end.chars().all(|c| GENERATED.contains(c)) => format!("{name}-<x>"),
         _ => word.to_owned(),

@@ -131,6 +131,15 @@ impl Terminal {
     }
 }
 
+/// A transcript that broke off may have left fleets running.
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        for fleet in ["jobferry down --dir fleet", "jobferry down"] {
+            let _ = self.command(fleet).output();
+        }
+    }
+}
+
 enum Part<'a> {
     /// Comments and what stands between steps.
     Text(&'a str),

@@ -11,7 +11,7 @@ use kube::Client;
 use super::{Args, Output, Shown};
 use crate::{
     dispatcher::wall_clock,
-    job::{Phase, collection, not_found},
+    job::{Outage, Phase, collection, not_found},
     table::Columns,
 };
 
@@ -26,7 +26,7 @@ pub(super) async fn run(args: &Args, client: Client, path: String, namespace: &s
     let mut events = pin!(kubeio::watch(client, collection(path)));
     let mut screen = Screen::default();
     let mut is_first = true;
-    let mut is_cut_off = false;
+    let mut outage = Outage::default();
     while let Some(event) = events.next().await {
         match event {
             Event::Reset(jobs) => {
@@ -41,15 +41,13 @@ pub(super) async fn run(args: &Args, client: Client, path: String, namespace: &s
             Event::Applied(job) if args.wants(&job) => screen.show(args, vec![Shown::of(job)])?,
             Event::Deleted(job) if args.wants(&job) => screen.delete(args, job)?,
             Event::Interrupted(error) if is_first => return Err(error).context(args.cannot_list(namespace)),
-            Event::Interrupted(error) if !is_cut_off => {
-                eprintln!("the cluster does not answer, trying again: {error}");
-                is_cut_off = true;
+            Event::Interrupted(error) => {
+                outage.begin(&error);
                 continue;
             }
-            Event::Interrupted(_) => continue,
             _ => {}
         }
-        is_cut_off = false;
+        outage.end();
         if !args.names.is_empty() && screen.shown.is_empty() {
             break;
         }
