@@ -5,6 +5,7 @@
 //! every run). Plain `cargo test` so stays fast and says what it left out; this command runs them with `--ignored`
 //! once the test bed is built.
 
+use std::fmt;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -49,11 +50,15 @@ pub(crate) fn run(options: &[&str]) -> Result<()> {
     }));
     report.add(stage("unit and CLI tests", || cargo_test(workspace::cargo().args(["test", "--tests"]), &[])));
     report.add(stage("doc tests", || cargo_test(workspace::cargo().args(["test", "--doc"]), &[])));
-    report
-        .add_catching_up(stage(&format!("real Kubernetes {MAIN_VERSION}"), || real_kubernetes(MAIN_VERSION, "real_")));
+    let main = Versions::all(MAIN_VERSION);
+    report.add_catching_up(stage(&format!("real Kubernetes {main}"), || real_kubernetes(main, "real_")));
     if full {
-        report.add(stage(&format!("real Kubernetes {NEWEST_VERSION}"), || real_kubernetes(NEWEST_VERSION, "real_")));
-        report.add_catching_up(stage("long tests", || real_kubernetes(MAIN_VERSION, "full_")));
+        let (newest, mixed) = (Versions::all(NEWEST_VERSION), Versions { workers: NEWEST_VERSION, ..main });
+        report.add(stage(&format!("real Kubernetes {newest}"), || real_kubernetes(newest, "real_")));
+        // The scenarios are what runs over several clusters.
+        report.add(stage(&format!("real Kubernetes {mixed}"), || real_kubernetes(mixed, "real_scenarios")));
+        report.add(stage(&format!("the same, disturbed, {mixed}"), || real_kubernetes(mixed, "real_disturbances")));
+        report.add_catching_up(stage("long tests", || real_kubernetes(main, "full_")));
     }
     print!("\n{report}");
     ensure!(report.is_good(), "not all stages passed");
@@ -97,17 +102,39 @@ fn cargo_test(command: &mut Command, harness_options: &[&str]) -> Result<(Tests,
     Ok((tests, verdict))
 }
 
-/// Runs the test targets whose name starts with `prefix` on real clusters of Kubernetes `minor`.
-fn real_kubernetes(minor: &str, prefix: &str) -> Result<(Tests, Verdict)> {
+/// Which Kubernetes the clusters of a stage are.
+#[derive(Clone, Copy)]
+struct Versions {
+    manager: &'static str,
+    workers: &'static str,
+}
+
+impl Versions {
+    const fn all(version: &'static str) -> Self {
+        Self { manager: version, workers: version }
+    }
+}
+
+impl fmt::Display for Versions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { manager, workers } = self;
+        if manager == workers { f.write_str(manager) } else { write!(f, "{manager} with workers of {workers}") }
+    }
+}
+
+/// Runs the test targets whose name starts with `prefix` on real clusters.
+fn real_kubernetes(versions: Versions, prefix: &str) -> Result<(Tests, Verdict)> {
     if !has_test_targets(prefix)? {
         return Ok((Tests::default(), Verdict::Skipped(format!("there is no test target {prefix}* yet"))));
     }
     if !testbed_build::go_is_installed() {
         return Ok((Tests::default(), Verdict::Skipped(format!("no Go here; to enable: {INSTALL_GO}"))));
     }
-    let binaries = testbed_build::build(minor)?;
     let mut command = workspace::cargo();
-    command.args(["test", "--test", &format!("{prefix}*")]).env("JOBFERRY_TESTBED", binaries);
+    command
+        .args(["test", "--test", &format!("{prefix}*")])
+        .env("JOBFERRY_TESTBED", testbed_build::build(versions.manager)?)
+        .env("JOBFERRY_WORKER_TESTBED", testbed_build::build(versions.workers)?);
     cargo_test(&mut command, &["--ignored"])
 }
 

@@ -66,7 +66,11 @@ pub fn status(
     if let Some(placement) = placement {
         changed.push(placement.condition()?);
     }
-    status.insert("conditions".into(), serde_json::to_value(changed)?);
+    let mut conditions: Vec<Value> = changed.iter().map(serde_json::to_value).collect::<Result<_, _>>()?;
+    let kept = |type_: &str| next.conditions.iter().flatten().any(|condition| condition.type_ == type_);
+    let gone = stored.iter().filter(|condition| !kept(&condition.type_));
+    conditions.extend(gone.map(|condition| json!({"$patch": "delete", "type": condition.type_})));
+    status.insert("conditions".into(), conditions.into());
     let mut body = preconditions(workload);
     body["status"] = Value::Object(status);
     Ok(body)

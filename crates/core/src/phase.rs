@@ -78,6 +78,8 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
             let out_of_sight = workers.values().any(|worker| worker.live_identity().is_none());
             match known.present().max_by_key(|(_, mirror)| mirror.epoch) {
                 Some((worker, mirror)) => Phase::Recovering { worker, mirror },
+                // It has run, and nobody knows where, or how it ended.
+                None if workload.status.start_time.is_some() => Phase::Unknown,
                 // It was placed once, and a worker that we cannot see may run it.
                 None if out_of_sight && bears_traces(workload) => Phase::Unknown,
                 // With nothing to complete there is nothing to hold back: the built-in controller ends such a Job at once.
@@ -104,9 +106,8 @@ fn is_reachable(at: &Placement, workers: &BTreeMap<String, WorkerView>) -> bool 
     workers.get(&at.worker).and_then(WorkerView::live_identity) == Some(&at.identity)
 }
 
-/// Whether a workload without a record looks as if it had been placed: somebody wiped the record, or restored the manager.
+/// Whether a workload without a record looks as if it had been placed: somebody wiped the record. A label alone may also
+/// come from a copy of a manifest; then the wait is needless, and over when all workers are seen.
 fn bears_traces(workload: &Workload) -> bool {
-    workload.worker_label.is_some()
-        || workload.status.start_time.is_some()
-        || workload.placed.as_ref().is_some_and(|told| told.holds)
+    workload.worker_label.is_some() || workload.placed.as_ref().is_some_and(|told| told.holds)
 }

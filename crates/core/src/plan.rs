@@ -36,6 +36,12 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
         return if phase == Phase::Gone { retire(known, around) } else { Vec::new() };
     };
     let case = Case { known, workload, around };
+    if let Some((worker, mirror)) = case.ahead()
+        && !matches!(phase, Phase::NotOurs | Phase::Leaving | Phase::Finished)
+        && !workload.acted_on
+    {
+        return case.recover(worker, mirror);
+    }
     let mut actions = match phase {
         Phase::NotOurs | Phase::Gone => return Vec::new(),
         Phase::Leaving => return let_go(known, around),
@@ -75,19 +81,31 @@ fn delete((worker, mirror): (&str, &Mirror)) -> Action {
     Action::DeleteMirror { worker: worker.to_owned(), mirror: mirror.into(), pods: Pods::Later }
 }
 
-/// Mirrors of older epochs are deleted, pods first; one of a newer epoch means that we are behind. A finished one stays
-/// as long as its workload is unfinished: its result counts (see [`Case::copy_end_from_before`]).
+/// Mirrors of older epochs are deleted, pods first. A finished one stays as long as its workload is unfinished: its result
+/// counts (see [`Case::copy_end_from_before`]).
 fn stale_mirrors<'a>(known: &'a Knowledge, at: &'a Placement) -> impl Iterator<Item = Action> + 'a {
     let others = known.present().filter(|(_, mirror)| !mirror.deleting && !mirror.belongs_to(at));
     others.filter_map(|(worker, mirror)| match mirror.epoch? {
-        epoch if epoch > at.epoch => Some(Action::ReadAgain),
         _ if mirror.is_finished() => None,
-        epoch if epoch == at.epoch => None,
+        epoch if epoch >= at.epoch => None,
         _ => Some(Action::DeleteMirror { worker: worker.to_owned(), mirror: mirror.into(), pods: Pods::First }),
     })
 }
 
 impl Case<'_> {
+    /// A mirror of a later placement than the recorded one. Either the record that we see is old, and the write that takes
+    /// the mirror over will conflict; or the manager was restored from a backup, and the mirror knows better.
+    fn ahead(&self) -> Option<(&str, &Mirror)> {
+        let Record::Placed(at) = &self.workload.record else { return None };
+        let later = self.known.present().filter(|(_, mirror)| mirror.epoch.is_some_and(|epoch| epoch > at.epoch));
+        later.max_by_key(|(_, mirror)| mirror.epoch)
+    }
+
+    /// Whether it runs, as far as we see, on another worker than the recorded one.
+    fn runs_elsewhere(&self, at: &Placement) -> bool {
+        self.known.present().any(|(worker, mirror)| worker != at.worker && !mirror.is_finished())
+    }
+
     /// Takes the record over from the mirror.
     fn recover(&self, worker: &str, mirror: &Mirror) -> Vec<Action> {
         let identity = self.around.workers.get(worker).and_then(WorkerView::live_identity);

@@ -56,7 +56,8 @@ pub fn project(
     next.completion_time.clone_from(&stored.completion_time);
     next.conditions = Some(list);
     if is_finished(seen) {
-        outcome::settle(&mut next, mirror, now);
+        let unstarted = mirror.start_time.is_none() && rules.may_finish_unstarted(spec);
+        outcome::settle(&mut next, mirror, unstarted, now);
     } else if spec.suspended {
         counts::hold_back(&mut next);
     }
@@ -81,7 +82,7 @@ pub fn fail(stored: &JobStatus, reason: &str, message: &str, now: Timestamp) -> 
     });
     outcome::end(&mut list, direction, None, now);
     let mut next = JobStatus { conditions: Some(list), ..stored.clone() };
-    outcome::settle(&mut next, &JobStatus::default(), now);
+    outcome::settle(&mut next, &JobStatus::default(), false, now);
     Some(next)
 }
 

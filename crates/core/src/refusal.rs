@@ -47,7 +47,8 @@ impl Ground {
     pub fn of(code: u16, reason: &str, message: &str) -> Option<Self> {
         let says = |words: &str| message.contains(words);
         Some(match code {
-            401 | 408 | 429 | 500.. => return None,
+            // 409: a quota that is being counted. The next try will do.
+            401 | 408 | 409 | 429 | 500.. => return None,
             _ if says("admission webhook") || says("ValidatingAdmissionPolicy") => Self::Denied,
             403 if says("exceeded quota") => Self::Quota,
             403 if says("being terminated") => Self::Namespace,

@@ -66,8 +66,8 @@ impl Breaker {
         }
     }
 
-    /// What came of a request. Returns whether the worker answers, if that changed.
-    pub(crate) fn learn(&self, outcome: Outcome) -> Option<bool> {
+    /// What came of a request. Returns whether that changed something: see [`Breaker::is_open`].
+    pub(crate) fn learn(&self, outcome: Outcome) -> bool {
         let mut state = self.lock();
         match outcome {
             Outcome::Answered => {
@@ -77,17 +77,22 @@ impl Breaker {
                     state.pauses.reset();
                     self.closed.notify_waiters();
                 }
-                was_open.then_some(true)
+                was_open
             }
             Outcome::Unanswered => {
                 state.unanswered += 1;
                 if state.unanswered < PATIENCE || state.open_until.is_some() {
-                    return None;
+                    return false;
                 }
                 state.open_until = Some(Instant::now() + state.pauses.next_delay());
-                Some(false)
+                true
             }
         }
+    }
+
+    /// Whether requests are held back.
+    pub(crate) fn is_open(&self) -> bool {
+        self.lock().open_until.is_some()
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -108,16 +113,16 @@ mod tests {
     async fn after_a_few_unanswered_requests_only_one_is_let_through_now_and_then() {
         let breaker = Breaker::new(1);
         for _ in 1..PATIENCE {
-            assert_eq!(breaker.learn(Outcome::Unanswered), None);
+            assert!(!breaker.learn(Outcome::Unanswered) && !breaker.is_open());
             assert!(passes(&breaker).await);
         }
-        assert_eq!(breaker.learn(Outcome::Unanswered), Some(false));
+        assert!(breaker.learn(Outcome::Unanswered) && breaker.is_open());
         assert!(!passes(&breaker).await);
         breaker.pass().await;
         assert!(!passes(&breaker).await, "one is enough to see how it is");
-        assert_eq!(breaker.learn(Outcome::Unanswered), None);
+        assert!(!breaker.learn(Outcome::Unanswered) && breaker.is_open());
         breaker.pass().await;
-        assert_eq!(breaker.learn(Outcome::Answered), Some(true));
+        assert!(breaker.learn(Outcome::Answered) && !breaker.is_open());
         assert!(passes(&breaker).await && passes(&breaker).await);
     }
 

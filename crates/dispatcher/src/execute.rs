@@ -20,6 +20,8 @@ pub(crate) enum Unfinished {
     Again,
     /// There was no answer.
     Unanswered,
+    /// The worker was not even asked.
+    Unasked,
 }
 
 /// Carries out an action of the manager's lane.
@@ -109,7 +111,8 @@ fn failed(what: &'static str, uid: &str, error: &CallError) -> Unfinished {
     log(what, uid, error);
     match error {
         CallError::Deadline(_) | CallError::Transport(_) => Unfinished::Unanswered,
-        CallError::Refused(refusal) if refusal.code >= 500 => Unfinished::Unanswered,
+        // It says itself that it cannot. Other troubles (500: a webhook's) are about the object.
+        CallError::Refused(refusal) if [503, 504].contains(&refusal.code) => Unfinished::Unanswered,
         CallError::Refused(_) | CallError::Unreadable(_) => Unfinished::Again,
     }
 }

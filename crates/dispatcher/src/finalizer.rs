@@ -31,7 +31,7 @@ fn step(worker: &Worker) -> Step {
     }
 }
 
-fn is_held(worker: &Worker) -> bool {
+pub(crate) fn is_held(worker: &Worker) -> bool {
     worker.metadata.finalizers.iter().flatten().any(|finalizer| finalizer == PLACEMENTS)
 }
 

@@ -253,7 +253,9 @@ impl Index {
         };
         planned.actions = plan(known, around);
         planned.workload.clone_from(&known.workload);
-        if matches!(phase(known, workers), Phase::Waiting | Phase::Moving { .. }) {
+        let phase = phase(known, workers);
+        let held_back = halts.halted.is_some() && matches!(phase, Phase::Placed { .. });
+        if matches!(phase, Phase::Waiting | Phase::Moving { .. } | Phase::Unknown) || held_back {
             state.wait(uid, now);
         } else {
             state.waiting.remove(uid);

@@ -123,6 +123,7 @@ pub(crate) fn start_manager_lane(shared: &Arc<Shared>) {
 pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, client: &Client, connection: &CancellationToken) {
     let queue = Queue::new(FIRST_RETRY, LAST_RETRY);
     let breaker = Arc::new(Breaker::new(shared.options.seed));
+    note_breaker(shared, worker, &breaker);
     let mut lanes = shared.lanes.workers.lock().unwrap_or_else(PoisonError::into_inner);
     lanes.insert(worker.to_owned(), queue.clone());
     drop(lanes);
@@ -136,10 +137,8 @@ pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, client: &Cli
                     breaker.pass().await;
                     let outcome = worker_turn(&shared_by_task, &queue, &worker, &client, &uid).await;
                     queue.done(&uid);
-                    if let Some(answers) = outcome.and_then(|outcome| breaker.learn(outcome)) {
-                        tracing::warn!(worker, answers, "requests to the worker");
-                        let touched = shared_by_task.index.change_worker(&worker, |view| view.struggling = !answers);
-                        shared_by_task.lanes.plan_of(&worker, Urgency::Normal, touched);
+                    if outcome.is_some_and(|outcome| breaker.learn(outcome)) {
+                        note_breaker(&shared_by_task, &worker, &breaker);
                     }
                 }
             };
@@ -149,6 +148,18 @@ pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, client: &Cli
             }
         });
     }
+}
+
+/// Nothing is placed on a worker that does not answer.
+fn note_breaker(shared: &Arc<Shared>, worker: &str, breaker: &Breaker) {
+    let touched = shared.index.change_worker(worker, |view| {
+        let struggling = breaker.is_open();
+        if view.struggling != struggling {
+            tracing::warn!(worker, struggling, "whether it answers requests has changed");
+        }
+        view.struggling = struggling;
+    });
+    shared.lanes.plan_of(worker, Urgency::Normal, touched);
 }
 
 async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
@@ -197,10 +208,11 @@ async fn worker_turn(
         if matches!(owner(&action), Owner::Worker(worker) if worker == name) {
             let done = execute::on_worker(shared, client, uid, workload.as_ref(), action).await;
             failed |= done.is_err();
-            outcome = Some(match done {
-                Err(Unfinished::Unanswered) => Outcome::Unanswered,
-                Ok(()) | Err(Unfinished::Again) => Outcome::Answered,
-            });
+            outcome = match done {
+                Err(Unfinished::Unasked) => outcome,
+                Err(Unfinished::Unanswered) => Some(Outcome::Unanswered),
+                Ok(()) | Err(Unfinished::Again) => Some(Outcome::Answered),
+            };
         }
     }
     if failed {

@@ -45,6 +45,9 @@ enum Ended {
     /// It must not be used until somebody changes something.
     #[error("{0}")]
     Unfit(String),
+    /// It was not even asked: the manager does not say how to reach it. That says nothing about the worker.
+    #[error("{0}")]
+    Unasked(String),
 }
 
 /// Connects, and connects again whenever it ends, until `stop`.
@@ -53,6 +56,7 @@ pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, stop: Ca
     let mut backoff = Backoff::new(PAUSES[0], PAUSES[1], shared.options.seed);
     // Only the first try of this process looks at what an earlier one recorded: once connected, the loss is over.
     let mut recorded = worker.status.as_ref().and_then(|status| status.lost_since.clone()).map(|time| time.0);
+    let mut told_before = None;
     loop {
         let connection = stop.child_token();
         let begun = shared.clock.now().monotonic;
@@ -65,20 +69,33 @@ pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, stop: Ca
         if shared.clock.now().since(begun) > LASTING {
             backoff.reset();
         }
-        tracing::warn!(worker = name, reason = %ended, "not connected");
-        match ended {
-            Ended::Unfit(why) => {
-                set_link(&shared, &name, Link::Unfit { why: why.clone() });
-                report::refused(&shared, &worker, &why).await;
+        let words = ended.to_string();
+        tracing::warn!(worker = name, reason = words, "not connected");
+        let link = shared.index.worker(&name).map(|worker| worker.link);
+        let told = told_before.as_ref() == Some(&words) && !matches!(link, Some(Link::Live { .. }));
+        told_before = Some(words);
+        let tell = async {
+            match ended {
+                Ended::Unfit(why) => {
+                    set_link(&shared, &name, Link::Unfit { why: why.clone() });
+                    if !told {
+                        report::refused(&shared, &worker, &why).await;
+                    }
+                }
+                Ended::Away(why) => {
+                    let since = lose(&shared, &name, recorded.take());
+                    if !told {
+                        report::disconnected(&shared, &worker, &why, since).await;
+                    }
+                }
+                Ended::Unasked(_) if matches!(link, Some(Link::Away { .. })) => {}
+                Ended::Unasked(_) => set_link(&shared, &name, Link::Connecting),
             }
-            Ended::Away(why) => {
-                let since = lose(&shared, &name, recorded.take());
-                report::disconnected(&shared, &worker, &why, since).await;
-            }
-        }
+            tokio::time::sleep(backoff.next_delay()).await;
+        };
         tokio::select! { biased;
             () = stop.cancelled() => return,
-            () = tokio::time::sleep(backoff.next_delay()) => {}
+            () = tell => {}
         }
     }
 }
@@ -93,7 +110,7 @@ async fn connect_and_follow(
         Ok(client) => client,
         // The manager is in trouble, not the worker.
         Err(ConnectError::Secret { source, .. }) if !source.is_not_found() => {
-            return Ended::Away(format!("its Secret cannot be read: {source}"));
+            return Ended::Unasked(format!("its Secret cannot be read: {source}"));
         }
         Err(error) => return Ended::Unfit(error.to_string()),
     };
@@ -154,7 +171,7 @@ async fn connect_and_follow(
                 shared.lanes.plan_of(name, Urgency::Urgent, shared.index.delete_mirror(name, mirror));
             }
             Event::Interrupted(error) => match ended_by(&error) {
-                unfit @ Ended::Unfit(_) => return unfit,
+                ended @ (Ended::Unfit(_) | Ended::Unasked(_)) => return ended,
                 Ended::Away(_) => {
                     unseen.insert(scope);
                     session.interrupted(&error).await;

@@ -1,11 +1,7 @@
 //! What people see of a worker: the status of its `Worker` object. Written when the connection changes, and now and then
 //! when its number of workloads did.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use job_api::conditions::whole_seconds;
 use jobferry_api::{
@@ -16,13 +12,15 @@ use jobferry_core::time::WRITE_DEADLINE;
 use jobferry_kubeio::{self as kubeio, Patch};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
 
 use crate::{Shared, paths};
 
 /// How often the number of a worker's workloads is written, if it changed. For people, who do not count along.
 const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What could not be written yet, by the name of the Worker: since when a worker is lost must not be forgotten.
+/// What could not be written yet, by the name of the Worker: since when a worker is lost must not be forgotten. Held while
+/// a report is written, so that none overtakes another.
 #[derive(Debug, Default)]
 pub(crate) struct Unwritten(Mutex<BTreeMap<String, Report>>);
 
@@ -81,7 +79,7 @@ pub(crate) async fn keep_counts(shared: Arc<Shared>) {
         tokio::time::sleep(COUNT_INTERVAL).await;
         for (worker, unfinished) in shared.index.unfinished() {
             let changed = written.insert(worker.clone(), unfinished) != Some(unfinished);
-            if changed || shared.unwritten.has(&worker) {
+            if changed || shared.unwritten.0.lock().await.contains_key(&worker) {
                 send(&shared, &worker, Report { uid: None, status: fields(json!({ "unfinished": unfinished })) }).await;
             }
         }
@@ -110,10 +108,11 @@ fn fields(status: Value) -> Map<String, Value> {
 }
 
 async fn send(shared: &Arc<Shared>, worker: &str, report: Report) {
+    let mut unwritten = shared.unwritten.0.lock().await;
     if !shared.leadership.holds() {
         return;
     }
-    let report = shared.unwritten.take(worker).followed_by(report);
+    let report = unwritten.remove(worker).unwrap_or_default().followed_by(report);
     let meant: Map<String, Value> = report.uid.iter().map(|uid| ("uid".to_owned(), uid.as_str().into())).collect();
     let body = json!({"metadata": meant, "status": report.status}).to_string().into_bytes();
     let path = paths::worker_status(worker);
@@ -121,7 +120,7 @@ async fn send(shared: &Arc<Shared>, worker: &str, report: Report) {
         tracing::warn!(worker, %error, "could not write the Worker's status");
         // An answer is an answer: it is gone, or another one has its name.
         if error.refusal().is_none_or(|refusal| refusal.code >= 429) {
-            shared.unwritten.keep(worker, report);
+            unwritten.insert(worker.to_owned(), report);
         }
     }
 }
@@ -130,20 +129,5 @@ impl Report {
     fn followed_by(mut self, later: Self) -> Self {
         self.status.extend(later.status);
         Self { uid: later.uid.or(self.uid), status: self.status }
-    }
-}
-
-impl Unwritten {
-    fn take(&self, worker: &str) -> Report {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(worker).unwrap_or_default()
-    }
-
-    /// Unless something later was written, or failed to be, meanwhile.
-    fn keep(&self, worker: &str, report: Report) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).entry(worker.to_owned()).or_insert(report);
-    }
-
-    fn has(&self, worker: &str) -> bool {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).contains_key(worker)
     }
 }

@@ -4,6 +4,7 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     sync::Arc,
+    time::Duration,
 };
 
 use futures::{StreamExt, stream};
@@ -14,6 +15,9 @@ use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
 use crate::{Shared, credentials, finalizer, link, paths, spawn};
+
+/// How long placing waits, at the start, for workers that have not been asked yet: what they run may have been forgotten.
+const FIRST_LOOKS: Duration = Duration::from_secs(5);
 
 /// A connection that was started.
 struct Started {
@@ -66,6 +70,11 @@ fn follow_event(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, e
                 apply(shared, started, worker);
             }
             shared.lanes.plan_all(shared.index.know_all_workers());
+            let by = Arc::clone(shared);
+            spawn(shared, async move {
+                tokio::time::sleep(FIRST_LOOKS).await;
+                by.lanes.plan_all(by.index.end_first_looks());
+            });
         }
         Event::Applied(worker) => apply(shared, started, worker),
         Event::Deleted(worker) => stop(shared, started, &worker.metadata.name.unwrap_or_default()),
@@ -93,7 +102,8 @@ fn apply(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, worker: 
         view.namespaces = worker.spec.namespaces.clone().map(|namespaces| namespaces.into_iter().collect());
     });
     shared.lanes.plan_all(touched);
-    if started.get(&name).is_none_or(|before| is_deleted(&before.worker) != is_deleted(&worker)) {
+    let hold = |worker: &Worker| (is_deleted(worker), finalizer::is_held(worker));
+    if started.get(&name).is_none_or(|before| hold(&before.worker) != hold(&worker)) {
         finalizer::tend(shared, &worker);
     }
     match started.entry(name) {

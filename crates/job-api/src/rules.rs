@@ -1,5 +1,7 @@
 //! Which rules a server applies: they changed from release to release, a few even in patch releases.
 
+use crate::SpecView;
+
 /// The rules of one API server.
 ///
 /// ```
@@ -53,6 +55,11 @@ pub struct Gates {
 const NEWEST_PATCH: u32 = u32::MAX;
 
 impl Rules {
+    /// Whether a Job with this spec may finish without ever having started: suspended, and with nothing to complete.
+    pub fn may_finish_unstarted(self, spec: &SpecView) -> bool {
+        self.zero_completions_finish_unstarted && spec.suspended && spec.completions == Some(0)
+    }
+
     /// The rules of the server that reports version `major.minor.patch`, with its default feature gates.
     ///
     /// Without a patch the newest patch release of that minor is meant. Servers before 1.32 are taken as 1.32, the

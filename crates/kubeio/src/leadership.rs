@@ -5,7 +5,7 @@ use std::{
     time::Duration,
 };
 
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
 use serde_json::json;
 use tokio::time::Instant;
@@ -31,21 +31,35 @@ pub struct Lease {
 }
 
 /// Whether this process leads, for everybody who is about to write. The default leads always: no lease was asked for.
-#[derive(Debug, Clone, Default)]
+#[derive(Clone, Default)]
 pub struct Leadership {
-    /// When the last successful renewal was sent.
-    renewed: Arc<Mutex<Option<Instant>>>,
+    /// When the last successful renewal was sent, and what then the time of day was.
+    renewed: Arc<Mutex<Option<(Instant, Timestamp)>>>,
+    /// The monotonic clock stands still while a machine is suspended; this one does not.
+    wall_clock: Option<Arc<dyn Fn() -> Timestamp + Send + Sync>>,
 }
 
 impl Leadership {
-    /// Whether a write may go out now. A process that was frozen finds out here, before it writes.
-    pub fn holds(&self) -> bool {
-        let renewed = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
-        renewed.is_none_or(|renewed| leads(Duration::ZERO, renewed.elapsed()))
+    fn by(wall_clock: Arc<dyn Fn() -> Timestamp + Send + Sync>) -> Self {
+        Self { renewed: Arc::default(), wall_clock: Some(wall_clock) }
     }
 
+    /// Whether a write may go out now. A process that was frozen, or whose machine slept, finds out here, before it writes.
+    pub fn holds(&self) -> bool {
+        let renewed = *self.renewed.lock().unwrap_or_else(PoisonError::into_inner);
+        renewed.is_none_or(|(sent, at)| {
+            let by_wall = self.wall_clock.as_ref().map(|clock| clock().duration_since(at));
+            let by_wall = by_wall.and_then(|passed| Duration::try_from(passed).ok()).unwrap_or_default();
+            leads(Duration::ZERO, sent.elapsed().max(by_wall))
+        })
+    }
+
+    /// A renewal that was sent then was successful.
     fn renew(&self, sent: Instant) {
-        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = Some(sent);
+        let Some(clock) = &self.wall_clock else { return };
+        let ago = SignedDuration::try_from(sent.elapsed()).unwrap_or_default();
+        let at = clock().checked_sub(ago).unwrap_or(Timestamp::MIN);
+        *self.renewed.lock().unwrap_or_else(PoisonError::into_inner) = Some((sent, at));
     }
 }
 
@@ -100,7 +114,7 @@ impl Candidate {
 
     /// Waits until the lease is ours.
     async fn acquire(&mut self) -> Leadership {
-        let leadership = Leadership::default();
+        let leadership = Leadership::by(Arc::clone(&self.wall_clock));
         loop {
             if let Some(sent) = self.try_once().await {
                 tracing::info!(lease = self.lease.name, identity = self.lease.identity, "the lease is ours");

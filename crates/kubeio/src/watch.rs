@@ -212,10 +212,12 @@ impl<T: DeserializeOwned> Watcher<T> {
                     Ok(None) => {
                         let (silent, young) = (stream.silent, stream.is_young());
                         let version = std::mem::take(&mut stream.version);
-                        self.state = match () {
-                            () if young => State::Doubted(version),
-                            () if silent => State::Unlisted,
-                            () => State::Listed(version),
+                        self.state = if young {
+                            State::Doubted(version)
+                        } else if silent {
+                            State::Unlisted
+                        } else {
+                            State::Listed(version)
                         };
                         self.pause();
                     }

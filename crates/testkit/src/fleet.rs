@@ -17,8 +17,10 @@ use futures::future::BoxFuture;
 use jobferry_api::{SYSTEM_NAMESPACE, Worker, conditions};
 use jobferry_dispatcher::{Connect, ConnectError, Options};
 use jobferry_kubeio::{self as kubeio, CallError};
+use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 
 pub use place::{Namespace, Place, Propagation};
 
@@ -114,11 +116,7 @@ impl Fleet {
 
     /// Registers a worker, labelled with its name.
     pub async fn register(&self, name: &str) -> Result<(), ScenarioError> {
-        let worker = json!({
-            "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker",
-            "metadata": {"name": name, "labels": {"name": name}}, "spec": {"kubeconfigSecret": name},
-        });
-        create(&self.manager, WORKERS, &worker).await
+        register(&self.manager, name).await
     }
 
     /// Changes a `Worker`.
@@ -336,6 +334,31 @@ async fn install_crds(manager: &Client) -> Result<(), ScenarioError> {
 fn connected_condition(worker: &Value) -> Option<&Value> {
     let list = worker["status"]["conditions"].as_array()?;
     list.iter().find(|condition| condition["type"] == conditions::CONNECTED)
+}
+
+/// Makes a fleet of clusters that are there already: registers the workers, and dispatches to them until `stop`.
+pub async fn dispatch_between(
+    manager: &Client,
+    workers: &BTreeMap<String, Client>,
+    wall_clock: Arc<dyn Fn() -> Timestamp + Send + Sync>,
+    stop: CancellationToken,
+) -> Result<(), ScenarioError> {
+    install_crds(manager).await?;
+    for name in workers.keys() {
+        register(manager, name).await?;
+    }
+    let options = Options::new(Direct::to(workers), wall_clock, 1);
+    tokio::spawn(jobferry_dispatcher::run(manager.clone(), options, stop));
+    Ok(())
+}
+
+/// Registers a worker, labelled with its name.
+async fn register(manager: &Client, name: &str) -> Result<(), ScenarioError> {
+    let worker = json!({
+        "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker",
+        "metadata": {"name": name, "labels": {"name": name}}, "spec": {"kubeconfigSecret": name},
+    });
+    create(manager, WORKERS, &worker).await
 }
 
 /// Reaches workers by clients that are there already.

@@ -50,4 +50,4 @@ pub use pod_runner::{EXIT_CODE, FAILING_INDEXES, PodRunner, RUN_SECONDS};
 pub use process_group::ProcessGroup;
 pub use real_cluster::RealCluster;
 pub use real_fleet::{FleetError, RealFleet};
-pub use testbed::{TESTBED_VARIABLE, Testbed, TestbedMissing};
+pub use testbed::{TESTBED_VARIABLE, Testbed, TestbedMissing, WORKER_TESTBED_VARIABLE};

@@ -39,10 +39,11 @@ impl RealFleet {
         SHARED.get_or_try_init(|| Self::start(&["manager", "worker-1", "worker-2"])).await
     }
 
-    /// Starts one scratch cluster a name, all at the same time.
+    /// Starts one scratch cluster a name, all at the same time. The first one is the manager.
     pub async fn start(names: &[&str]) -> Result<Self, FleetError> {
-        let testbed = Testbed::from_environment()?;
-        let starts = names.iter().map(|name| RealCluster::start_scratch(&testbed, name));
+        let (manager, workers) = (Testbed::from_environment()?, Testbed::for_workers()?);
+        let beds = std::iter::once(&manager).chain(std::iter::repeat(&workers));
+        let starts = names.iter().zip(beds).map(|(name, testbed)| RealCluster::start_scratch(testbed, name));
         let clusters = futures::future::try_join_all(starts).await?;
         let mut runners = Vec::new();
         for cluster in &clusters {

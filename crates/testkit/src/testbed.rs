@@ -5,6 +5,9 @@ use std::path::{Path, PathBuf};
 /// The environment variable that names their directory. `cargo xtask test` sets it.
 pub const TESTBED_VARIABLE: &str = "JOBFERRY_TESTBED";
 
+/// The same for the workers of a fleet, where they are of another version than its manager.
+pub const WORKER_TESTBED_VARIABLE: &str = "JOBFERRY_WORKER_TESTBED";
+
 /// A directory with etcd, kube-apiserver, kube-controller-manager and kubectl of one Kubernetes version.
 #[derive(Debug, Clone)]
 pub struct Testbed {
@@ -29,6 +32,14 @@ impl Testbed {
     pub fn from_environment() -> Result<Self, TestbedMissing> {
         let directory = std::env::var_os(TESTBED_VARIABLE).filter(|value| !value.is_empty());
         Self::at(directory.ok_or(TestbedMissing::Unset)?)
+    }
+
+    /// The test bed of a fleet's workers: what [`WORKER_TESTBED_VARIABLE`] names, else the same as the manager's.
+    pub fn for_workers() -> Result<Self, TestbedMissing> {
+        match std::env::var_os(WORKER_TESTBED_VARIABLE).filter(|value| !value.is_empty()) {
+            Some(directory) => Self::at(directory),
+            None => Self::from_environment(),
+        }
     }
 
     pub(crate) fn at(directory: impl Into<PathBuf>) -> Result<Self, TestbedMissing> {

@@ -26,6 +26,15 @@ impl Case<'_> {
         {
             return actions;
         }
+        // Not while it would not be safe, and not beside another one, whatever brought that about.
+        if let Some(halt) = self.around.halted
+            && !existed
+        {
+            return self.tell_halted(halt);
+        }
+        if self.runs_elsewhere(at) && !existed {
+            return Vec::new();
+        }
         if self.may_create(at) && !existed {
             return vec![Action::CreateMirror(at.clone())];
         }

@@ -27,8 +27,11 @@ impl Case<'_> {
         }
         let mut actions = self.copy_status(at, mirror);
         actions.extend(self.forward_edit(at, mirror));
-        let outdated = |told: &Told| {
-            ![api::conditions::REASON_PLACED, api::conditions::REASON_EDIT_REFUSED].contains(&told.reason.as_str())
+        let settled = mirror.forwarded == Some(self.workload.forwardable);
+        let outdated = |told: &Told| match told.reason.as_str() {
+            api::conditions::REASON_PLACED => false,
+            api::conditions::REASON_EDIT_REFUSED => settled,
+            _ => true,
         };
         if actions.is_empty() && self.workload.placed.as_ref().is_some_and(outdated) {
             actions = self.tell(true, api::conditions::REASON_PLACED, format!("on worker {}", at.worker));

@@ -11,7 +11,10 @@ impl Case<'_> {
             return actions;
         }
         let still_there = matches!(self.known.mirrors.get(&at.worker), Some(Sighting::Present(_)));
-        if still_there || !reachable {
+        if !reachable {
+            return self.tell_missing_worker(at);
+        }
+        if still_there {
             return Vec::new();
         }
         let now = self.around.now;

@@ -83,6 +83,11 @@ impl Case<'_> {
 
     /// When the Job's own deadline passes. The worker's controller ends it then, even if nobody can see that.
     fn deadline(&self) -> Option<Timestamp> {
+        // While it is suspended the clock stands still.
+        let list = self.workload.status.conditions.as_deref().unwrap_or_default();
+        if self.workload.spec.suspended || job_api::conditions::is_true(list, job_api::conditions::SUSPENDED) {
+            return None;
+        }
         let start = self.workload.status.start_time.as_ref()?.0;
         let seconds = u64::try_from(self.workload.active_deadline?).ok()?;
         start.checked_add(Duration::from_secs(seconds)).ok()

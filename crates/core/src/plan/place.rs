@@ -25,10 +25,8 @@ impl Case<'_> {
 
     /// Records the placement on the worker that fits best, or tells why none does.
     pub(super) fn place_as(&self, placement: impl FnOnce(Chosen) -> Placement) -> Vec<Action> {
-        match self.around.halted {
-            None => {}
-            Some(Halt::Undecided) => return Vec::new(),
-            Some(Halt::Because(why)) => return self.tell(false, api::conditions::REASON_HALTED, why.clone()),
+        if let Some(halt) = self.around.halted {
+            return self.tell_halted(halt);
         }
         let (reason, message) = match self.choose() {
             Ok(Decision { chosen: Some(chosen), .. }) => return vec![Action::RecordPlacement(placement(chosen))],
@@ -47,6 +45,13 @@ impl Case<'_> {
         let mut actions = self.tell(false, reason, message);
         actions.extend(self.ask_again());
         actions
+    }
+
+    pub(super) fn tell_halted(&self, halt: &Halt) -> Vec<Action> {
+        match halt {
+            Halt::Undecided => Vec::new(),
+            Halt::Because(why) => self.tell(false, api::conditions::REASON_HALTED, why.clone()),
+        }
     }
 
     /// Nothing else wakes a workload when a worker that refused it may be asked again.

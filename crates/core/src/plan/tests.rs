@@ -417,12 +417,19 @@ fn a_mirror_just_created_costs_no_write() {
 }
 
 #[test]
-fn a_stale_mirror_is_deleted_and_a_newer_one_means_that_we_are_behind() {
+fn a_stale_mirror_is_deleted_before_anything_is_created_and_a_newer_one_is_taken_over() {
     let second = || Placement::new("eu-2".into(), "id-2".into(), 2, NOW.wall);
     let plan = world().placed(&second()).mirror_on("eu-1", running()).plan();
-    assert_eq!(plan, [Action::ProveAbsent { worker: "eu-2".into(), epoch: 2 }, delete_pods_first_on("eu-1")]);
-    let newer = Mirror { epoch: Some(3), ..running() };
-    assert_eq!(world().placed(&second()).mirror_on("eu-2", newer).plan(), [Action::ReadAgain]);
+    assert_eq!(plan, [delete_pods_first_on("eu-1")]);
+    let newer = || Mirror { epoch: Some(3), ..running() };
+    for worker in ["eu-1", "eu-2"] {
+        // If the record that we see is old, this write conflicts; if not, the manager was restored.
+        let plan = world().placed(&second()).mirror_on(worker, newer()).plan();
+        let [Action::RecordPlacement(taken)] = plan.as_slice() else { panic!("{plan:?}") };
+        assert_eq!((taken.worker.as_str(), taken.epoch, taken.mirror.as_deref()), (worker, 3, Some("m1")));
+    }
+    let away = world().placed(&second()).mirror_on("eu-1", newer()).link("eu-1", AWAY);
+    assert_eq!(away.plan(), [], "what it has become there is not known");
 }
 
 #[test]
@@ -460,6 +467,8 @@ fn a_workload_that_lost_its_record_is_not_placed_while_a_worker_is_out_of_sight(
     let traces = || world().job("/metadata/labels", json!({"jobferry.dev/worker": "eu-1"}));
     assert_eq!(traces().link("eu-1", AWAY).plan(), [Action::Alarm(Alarm::UnreadableRecord)]);
     assert!(matches!(traces().plan()[..], [Action::RecordPlacement(_)]));
+    let ran = world().job("/status/startTime", json!("2026-11-15T10:00:00Z"));
+    assert_eq!(ran.plan(), [Action::Alarm(Alarm::UnreadableRecord)], "nobody knows how it ended");
     let going = Mirror { deleting: true, ..running() };
     let plan = traces().mirror_on("eu-1", going).plan();
     assert!(

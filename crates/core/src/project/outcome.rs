@@ -75,8 +75,9 @@ pub(super) fn end(list: &mut Vec<JobCondition>, direction: Direction, said: Opti
 
 /// Makes what every finished status has: no pods left, a startTime, and a completionTime only when complete.
 ///
-/// Both times are the worker's if it knows them, so that they make a true duration.
-pub(super) fn settle(next: &mut JobStatus, mirror: &JobStatus, now: Timestamp) {
+/// Both times are the worker's if it knows them, so that they make a true duration. `unstarted`: it may, and did, end
+/// without a start.
+pub(super) fn settle(next: &mut JobStatus, mirror: &JobStatus, unstarted: bool, now: Timestamp) {
     next.active = None;
     next.ready = next.ready.map(|_| 0);
     next.terminating = next.terminating.map(|_| 0);
@@ -89,7 +90,10 @@ pub(super) fn settle(next: &mut JobStatus, mirror: &JobStatus, now: Timestamp) {
         terminal.and_then(|condition| condition.last_transition_time.as_ref())
     });
     let ended = ended.map_or(now, |time| whole_seconds(time.0));
-    let start = next.start_time.get_or_insert(Time(ended)).0;
+    if next.start_time.is_none() && !unstarted {
+        next.start_time = Some(Time(ended));
+    }
+    let start = next.start_time.as_ref().map_or(ended, |start| start.0);
     if is_true(conditions_of(next), COMPLETE) {
         // The clocks of two clusters may differ, and an end before the start is refused.
         next.completion_time = known.or_else(|| Some(Time(ended.max(start))));

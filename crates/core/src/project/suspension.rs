@@ -26,6 +26,9 @@ pub(super) fn follow(list: &mut Vec<JobCondition>, spec: &SpecView, mirror: &Job
         }
     } else if let Some(suspended) = find(seen, SUSPENDED) {
         copy(list, suspended, now);
+    } else if spec.suspended {
+        // It ended in the moment in which its user suspended it, or had nothing to do: it never was suspended.
+        list.retain(|condition| condition.type_ != SUSPENDED);
     } else if is_true(list, SUSPENDED) && !spec.suspended && (finished || mirror.start_time.is_some()) {
         // It waited here suspended, and started on a worker that never knew of the suspension.
         copy(list, &conditions::new(SUSPENDED, false, reason::JOB_RESUMED, message::JOB_RESUMED, now), now);

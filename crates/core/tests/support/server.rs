@@ -100,6 +100,10 @@ fn merge(target: &mut Value, patch: &Value) {
 fn merge_conditions(target: &mut Value, changes: &Value) {
     let list = target.as_array_mut().unwrap();
     for change in changes.as_array().unwrap() {
+        if change["$patch"] == "delete" {
+            list.retain(|known| known["type"] != change["type"]);
+            continue;
+        }
         match list.iter_mut().find(|known| known["type"] == change["type"]) {
             Some(known) => merge(known, change),
             None => list.push(change.clone()),

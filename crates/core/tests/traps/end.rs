@@ -1,6 +1,6 @@
 //! Traps at the end of a Job.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::given::*;
 
@@ -109,8 +109,18 @@ fn t13_only_a_complete_job_has_a_completion_time() {
 fn t19_a_mirror_that_finishes_while_the_users_job_is_suspended_is_copied_whole() {
     let given = given().suspended().stored(json!({"conditions": [suspended()]})).mirror(complete());
     let next = given.next();
-    assert_eq!(types_of(&next), ["Suspended", "SuccessCriteriaMet", "Complete"]);
+    assert_eq!(types_of(&next), ["SuccessCriteriaMet", "Complete"], "its worker never suspended it");
     assert_eq!(pick(&next, ["startTime", "completionTime", "succeeded"]), json!([TEN, ELEVEN, 3]));
+}
+
+#[test]
+fn t9_a_suspended_job_with_nothing_to_do_ends_without_a_start_where_the_server_allows_it() {
+    let ended = with(complete(), json!({"startTime": null, "succeeded": null}));
+    let given = |minor, patch| {
+        given().suspended().spec(json!({"completions": 0})).server(minor, patch).mirror(ended.clone()).next()
+    };
+    assert_eq!(given(35, 0)["startTime"], Value::Null);
+    assert_eq!(given(32, 0)["startTime"], ELEVEN, "an old server wants one");
 }
 
 #[test]

@@ -30,15 +30,16 @@ pub(super) async fn create(
     let uid = &workload.uid;
     let job = match shared.index.take_fresh(uid) {
         Some(answer) => answer,
-        None => read_raw(&shared.manager, &paths::job(&workload.namespace, &workload.name))
-            .await
-            .map_err(|error| log("read the Job to mirror", uid, &error))?,
+        None => read_raw(&shared.manager, &paths::job(&workload.namespace, &workload.name)).await.map_err(|error| {
+            log("read the Job to mirror", uid, &error);
+            Unfinished::Unasked
+        })?,
     };
     // It may have been deleted, re-created or placed anew since the plan was made.
     let current: Workload = decode(&job)?;
     if current.uid != *uid || current.deleting || !same_placement(&current.record, placement) {
         shared.lanes.plan_all(shared.index.apply_workload(current));
-        return Err(Unfinished::Again);
+        return Err(Unfinished::Unasked);
     }
     let job: Value = decode(&job)?;
     let mirror = mirror_of(&job, placement, &shared.origin).map_err(|error| log("make the mirror", uid, &error))?;
@@ -47,7 +48,7 @@ pub(super) async fn create(
     let now = shared.clock.now();
     let acknowledged = shared.index.acknowledged(uid, placement.epoch);
     if acknowledged.is_none_or(|acknowledged| now.since(acknowledged) >= CREATE_WINDOW) {
-        return Err(Unfinished::Again);
+        return Err(Unfinished::Unasked);
     }
     // In doubt from here on, for this task may be dropped together with its connection; an answer lifts the doubt.
     let mut doubt = None;

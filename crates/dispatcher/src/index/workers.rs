@@ -13,7 +13,11 @@ impl Index {
     /// All Workers were listed: from now on a worker that is not known is not registered.
     pub(crate) fn know_all_workers(&self) -> Vec<Uid> {
         let mut state = self.lock();
-        if state.listed.add(List::Workers) { state.everything() } else { Vec::new() }
+        if !state.listed.add(List::Workers) {
+            return Vec::new();
+        }
+        state.await_first_looks();
+        state.everything()
     }
 
     /// A worker was registered.

@@ -182,8 +182,7 @@ fn finished_job_is_at_rest(transition: &Transition<'_>, rules: Rules, errors: &m
     if (just_finished || changed.active) && active > 0 {
         errors.invalid_number(&ACTIVE, active, "a finished Job cannot have active pods");
     }
-    let may_be_unstarted = rules.zero_completions_finish_unstarted && spec.suspended && spec.completions == Some(0);
-    if (just_finished || changed.start_time) && !may_be_unstarted && new.start_time.is_none() {
+    if (just_finished || changed.start_time) && !rules.may_finish_unstarted(spec) && new.start_time.is_none() {
         errors.required(&START_TIME, "a finished Job needs its startTime");
     }
     let has_uncounted = new.uncounted_terminated_pods.as_ref().is_some_and(|uncounted| {

@@ -78,6 +78,29 @@ pub(crate) fn recorded() -> Endings {
     serde_json::from_str(&std::fs::read_to_string(recording()).expect("a recording")).expect("a readable recording")
 }
 
+/// Scenarios that end in another way when they are dispatched, each with the one thing that differs and why.
+#[allow(dead_code, reason = "the recording itself needs no exceptions")]
+pub(crate) const DISPATCHED_DIFFERENTLY: [(&str, &str, &str); 3] = [
+    // Cleared while it is free, as Kubernetes does it since 1.36: queues can edit a Job that does not look started.
+    ("suspended-and-left", "startTime", "a suspended Job has no start"),
+    ("suspended-after-a-failure", "startTime", "a suspended Job has no start"),
+    // On a worker, nobody would ever see them again.
+    ("job-deleted-without-its-pods", "podsLeft", "pods go with their mirror, also when they were to be orphaned"),
+];
+
+/// What is expected of dispatched Jobs.
+#[allow(dead_code, reason = "the recording itself needs no exceptions")]
+pub(crate) fn recorded_but_for_dispatching(found: &Endings) -> Endings {
+    let mut expected = recorded();
+    for (name, field, why) in DISPATCHED_DIFFERENTLY {
+        let ending = expected.get_mut(name).unwrap_or_else(|| panic!("{name} is not recorded ({why})"));
+        let found = found.get(name).map(|ending| ending[field].clone()).unwrap_or_default();
+        assert_ne!(ending[field], found, "{name}: {field} is equal now, so it is no exception any more");
+        ending[field] = found;
+    }
+    expected
+}
+
 /// What differs between two sets of endings.
 pub(crate) fn differences(expected: &Endings, found: &Endings) -> Vec<String> {
     let names: std::collections::BTreeSet<&String> = expected.keys().chain(found.keys()).collect();

@@ -8,6 +8,8 @@ use std::{
 };
 
 use futures::{StreamExt, pin_mut, stream};
+use jobferry_api::managed_by;
+use jobferry_core::time::QUARANTINE;
 use jobferry_kubeio::{self as kubeio, Collection, Event, Patch};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Client;
@@ -23,26 +25,43 @@ const AT_ONCE: usize = 32;
 /// Longer than the second for which the built-in controller gathers changes, twice.
 const REST: Duration = Duration::from_secs(4);
 
-/// A cluster to play on.
+/// Clusters to play on.
 #[derive(Clone)]
 pub(crate) struct Stage {
+    /// Where the Jobs are created and end.
     pub(crate) client: Client,
+    /// Where their pods run: the same cluster, unless they are dispatched.
+    runners: Vec<Client>,
     /// `spec.managedBy` of every Job.
     pub(crate) managed_by: Option<&'static str>,
     /// Where scripts keep notes.
     pub(crate) notes: PathBuf,
+    /// How long it takes until all is gone that goes with a Job.
+    rest_when_gone: Duration,
     /// UIDs of all pods that were ever seen, by Job.
     pods: Arc<Mutex<BTreeMap<String, BTreeSet<String>>>>,
 }
 
 impl Stage {
+    #[allow(dead_code, reason = "each test program plays on one kind of stage")]
     pub(crate) fn new(client: Client, managed_by: Option<&'static str>, notes: PathBuf) -> Self {
-        Self { client, managed_by, notes, pods: Arc::default() }
+        let runners = vec![client.clone()];
+        Self { client, runners, managed_by, notes, rest_when_gone: REST, pods: Arc::default() }
+    }
+
+    /// The Jobs are dispatched, and their pods run on these workers.
+    #[allow(dead_code, reason = "each test program plays on one kind of stage")]
+    pub(crate) fn dispatched(manager: Client, workers: impl IntoIterator<Item = Client>, notes: PathBuf) -> Self {
+        // A new dispatcher keeps finished mirrors for a while, as guards against late creates of one before it.
+        let rest_when_gone = REST + QUARANTINE;
+        let (managed_by, runners) = (Some(managed_by::DISPATCHER), workers.into_iter().collect());
+        Self { client: manager, runners, managed_by, notes, rest_when_gone, pods: Arc::default() }
     }
 
     /// Plays all scenarios, many at the same time.
     pub(crate) async fn play(&self, scenarios: Vec<Scenario>) -> Endings {
-        let watching = tokio::spawn(self.clone().count_pods());
+        let watching: Vec<_> =
+            self.runners.iter().map(|runner| tokio::spawn(self.clone().count_pods(runner.clone()))).collect();
         let playing = stream::iter(scenarios).map(|scenario| async move {
             let name = scenario.name;
             let ending = match tokio::time::timeout(PATIENCE, self.play_one(&scenario)).await {
@@ -52,14 +71,14 @@ impl Stage {
             (name.to_owned(), ending)
         });
         let endings = playing.buffer_unordered(AT_ONCE).collect().await;
-        watching.abort();
+        watching.iter().for_each(tokio::task::JoinHandle::abort);
         endings
     }
 
-    async fn count_pods(self) {
+    async fn count_pods(self, runner: Client) {
         let collection =
             Collection::new("/api/v1/pods", |pod: &Pod| pod.metadata.resource_version.as_deref().unwrap_or(""));
-        let stream = kubeio::watch(self.client.clone(), collection);
+        let stream = kubeio::watch(runner, collection);
         pin_mut!(stream);
         while let Some(event) = stream.next().await {
             let pods = match event {
@@ -104,7 +123,7 @@ impl Stage {
             }
             Until::Gone => {
                 self.wait(async || self.job(name).await.is_none().then_some(())).await;
-                tokio::time::sleep(REST).await;
+                tokio::time::sleep(self.rest_when_gone).await;
             }
             Until::Rest(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
         }
@@ -133,22 +152,22 @@ impl Stage {
                 kubeio::patch(&self.client, &jobs(name), Patch::Merge, body, DEADLINE).await.expect("an edit");
             }
             Step::DeletePod(index, grace) => {
-                let pod = self.running_pod(name, *index).await;
+                let (runner, pod) = self.running_pod(name, *index).await;
                 let options = grace.map_or_else(|| json!({}), |grace| json!({"gracePeriodSeconds": grace}));
                 let body = options.to_string().into_bytes();
-                kubeio::delete(&self.client, &pods(&pod), body, DEADLINE).await.expect("a deletion");
+                kubeio::delete(&runner, &pods(&pod), body, DEADLINE).await.expect("a deletion");
             }
             Step::MarkPod(kind, status) => {
-                let pod = self.running_pod(name, None).await;
+                let (runner, pod) = self.running_pod(name, None).await;
                 let body = json!({"status": {"conditions": [{"type": kind, "status": status, "reason": "Test"}]}});
                 let path = format!("{}/status", pods(&pod));
                 let body = body.to_string().into_bytes();
-                kubeio::patch(&self.client, &path, Patch::Strategic, body, DEADLINE).await.expect("a condition");
+                kubeio::patch(&runner, &path, Patch::Strategic, body, DEADLINE).await.expect("a condition");
             }
             Step::EditPod(change) => {
-                let pod = self.running_pod(name, None).await;
+                let (runner, pod) = self.running_pod(name, None).await;
                 let body = change.to_string().into_bytes();
-                kubeio::patch(&self.client, &pods(&pod), Patch::Merge, body, DEADLINE).await.expect("an edited pod");
+                kubeio::patch(&runner, &pods(&pod), Patch::Merge, body, DEADLINE).await.expect("an edited pod");
             }
             Step::DeleteJob(propagation) => {
                 let options = json!({"propagationPolicy": propagation}).to_string().into_bytes();
@@ -157,23 +176,30 @@ impl Stage {
         }
     }
 
-    async fn running_pod(&self, job: &str, index: Option<u32>) -> String {
+    /// A running pod, and the cluster that it runs in.
+    async fn running_pod(&self, job: &str, index: Option<u32>) -> (Client, String) {
         let wanted = index.map(|index| json!(index.to_string()));
         self.wait(async || {
             let list = self.pods_of(job).await;
-            let running = list.into_iter().find(|pod| {
+            let running = list.into_iter().find(|(_, pod)| {
                 let label = &pod["metadata"]["labels"]["batch.kubernetes.io/job-completion-index"];
                 pod["status"]["phase"] == "Running" && wanted.as_ref().is_none_or(|wanted| label == wanted)
             });
-            running.and_then(|pod| pod["metadata"]["name"].as_str().map(str::to_owned))
+            running.and_then(|(runner, pod)| Some((runner, pod["metadata"]["name"].as_str()?.to_owned())))
         })
         .await
     }
 
-    async fn pods_of(&self, job: &str) -> Vec<Value> {
+    /// The pods of a Job, each with the cluster that it is in.
+    async fn pods_of(&self, job: &str) -> Vec<(Client, Value)> {
         let path = format!("/api/v1/namespaces/default/pods?labelSelector=job-name%3D{job}");
-        let list: Value = kubeio::get(&self.client, &path, DEADLINE).await.expect("a list of pods");
-        list["items"].as_array().cloned().unwrap_or_default()
+        let mut found = Vec::new();
+        for runner in &self.runners {
+            let list: Value = kubeio::get(runner, &path, DEADLINE).await.expect("a list of pods");
+            let pods = list["items"].as_array().cloned().unwrap_or_default();
+            found.extend(pods.into_iter().map(|pod| (runner.clone(), pod)));
+        }
+        found
     }
 
     async fn job(&self, name: &str) -> Option<Value> {
@@ -193,13 +219,15 @@ impl Stage {
     async fn ending(&self, name: &str) -> Value {
         let created = self.pods.lock().unwrap().get(name).map_or(0, BTreeSet::len);
         let left = self.pods_of(name).await;
-        let held = left.iter().filter(|pod| !pod["metadata"]["finalizers"].is_null()).count();
+        let held = left.iter().filter(|(_, pod)| !pod["metadata"]["finalizers"].is_null()).count();
         let Some(job) = self.job(name).await else {
             return json!({"job": "gone", "podsCreated": created, "podsLeft": left.len(), "podsHeld": held});
         };
         let status = &job["status"];
         let conditions = status["conditions"].as_array();
-        let mut conditions: Vec<String> = (conditions.into_iter().flatten())
+        // Of what Jobferry adds nothing is compared.
+        let own = |c: &&Value| !text(c, "type").starts_with("jobferry.dev/");
+        let mut conditions: Vec<String> = (conditions.into_iter().flatten().filter(own))
             .map(|c| format!("{}={} {}", text(c, "type"), text(c, "status"), text(c, "reason")))
             .collect();
         conditions.sort();

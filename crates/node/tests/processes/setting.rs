@@ -59,15 +59,20 @@ impl Drop for Embedded {
 
 impl Embedded {
     pub(crate) fn start() -> Self {
+        Self::of_seed(1)
+    }
+
+    /// The seed decides its identity: clusters of one fleet must differ.
+    pub(crate) fn of_seed(seed: u64) -> Self {
         let clock = system_clock();
         let server_clock = clock.clone();
-        let server = ApiServer::new(jobferry_apiserver::Options::new(move || server_clock(), 1));
+        let server = ApiServer::new(jobferry_apiserver::Options::new(move || server_clock(), seed));
         let client = Client::new(server.service(), "default");
         let directory = TempDir::new().unwrap();
         let shutdown = CancellationToken::new();
         let node = Node::new(client.clone(), node_options(directory.path()));
         let stop = shutdown.clone();
-        tokio::spawn(run(client.clone(), Options::new(clock, 1), shutdown.clone()));
+        tokio::spawn(run(client.clone(), Options::new(clock, seed), shutdown.clone()));
         tokio::spawn(async move { node.run(stop).await.unwrap() });
         Self { client, directory, shutdown }
     }

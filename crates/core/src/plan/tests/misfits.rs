@@ -58,3 +58,27 @@ fn of_two_writes_to_the_workload_the_second_waits_for_the_next_plan() {
     let plan = edited().mirror_on("eu-1", mirror).remembering(memory).plan();
     assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "{plan:?}");
 }
+
+#[test]
+fn while_placing_is_halted_nothing_is_created_either() {
+    let acknowledged = || world().placed(&placement()).acknowledged(Duration::ZERO);
+    assert_eq!(acknowledged().plan(), [Action::CreateMirror(placement())]);
+    let halted = World { halted: Some(Halt::Undecided), ..acknowledged() };
+    assert_eq!(halted.plan(), []);
+    let halted = World { halted: Some(Halt::Because("somebody acts on Jobs".into())), ..acknowledged() };
+    assert!(matches!(&halted.plan()[..], [Action::Tell(told)] if told.reason == "Halted"));
+}
+
+#[test]
+fn an_edit_that_was_accepted_after_all_is_no_longer_told_as_refused() {
+    let told = json!({"type": "jobferry.dev/Placed", "status": "True", "reason": "EditRefused", "message": "no",
+                      "lastProbeTime": "2026-11-15T10:00:00Z", "lastTransitionTime": "2026-11-15T10:00:00Z"});
+    let digest = Forwarded::of(&world().job).digest();
+    let seen = |forwarded| {
+        let mirror = Mirror { forwarded: Some(forwarded), ..mirror(&json!({})) };
+        let memory = Memory { edit_refused: Some((digest, "no".into())), ..Memory::default() };
+        world().placed(&placement()).condition(told.clone()).mirror_on("eu-1", mirror).remembering(memory).plan()
+    };
+    assert!(matches!(&seen(digest)[..], [Action::Tell(told)] if told.reason == "Placed"));
+    assert!(!matches!(&seen(1)[..], [Action::Tell(told)] if told.reason == "Placed"), "it is still refused");
+}
