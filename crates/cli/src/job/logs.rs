@@ -106,8 +106,8 @@ async fn follow(target: &Target, manager: Client, namespace: &str, job: Job) -> 
             eprintln!("{name} waits: {}", view.why);
         }
         told.clone_from(&view.why);
-        // A dispatched Job has no pods before it has a place.
-        let has_place = !is_dispatched(&seen) || view.place.is_some();
+        // A dispatched Job has no pods before it has a place, nor while it moves to another one.
+        let has_place = !is_dispatched(&seen) || (view.place.is_some() && view.phase != Phase::Waiting);
         let worker = view.place.filter(|_| is_dispatched(&seen));
         if has_place && place.as_ref().is_none_or(|place| place.worker != worker) {
             if let Some(worker) = &worker {
