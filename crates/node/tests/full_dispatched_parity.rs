@@ -30,16 +30,16 @@ async fn play() -> Endings {
     let testbed = Testbed::from_environment().unwrap();
     let start = |name: &'static str| RealCluster::start_scratch(&testbed, name);
     let (manager, eu, us) = tokio::try_join!(start("manager"), start("eu"), start("us")).unwrap();
-    let (mut workers, mut nodes) = (BTreeMap::new(), Vec::new());
+    let (mut workers, mut with_nodes) = (BTreeMap::new(), Vec::new());
     for cluster in [&eu, &us] {
         let client = cluster.client(User::Admin).await.unwrap();
-        nodes.push(setting::Workers::start(client.clone(), None));
+        with_nodes.push(setting::Workers::start(client.clone(), None));
         workers.insert(cluster.name().to_owned(), client);
     }
     let client = manager.client(User::Admin).await.unwrap();
     let stop = CancellationToken::new();
     let _stop = stop.clone().drop_guard();
     dispatch_between(&client, &workers, system_clock(), stop).await.unwrap();
-    let notes = nodes[0].directory.path().to_owned();
+    let notes = with_nodes[0].directory.path().to_owned();
     Stage::dispatched(client, workers.into_values(), notes).play(all()).await
 }
