@@ -221,6 +221,13 @@ impl Index {
         Some(about_job(&workload.namespace, &workload.name, uid))
     }
 
+    /// Whether there is any workload in this namespace.
+    pub(crate) fn has_work_in(&self, namespace: &str) -> bool {
+        let state = self.lock();
+        let mut workloads = state.workloads.values().filter_map(|known| known.workload.as_ref());
+        workloads.any(|workload| workload.namespace == namespace)
+    }
+
     /// What this worker said when it refused the workload last.
     pub(crate) fn refusal(&self, uid: &str, worker: &str) -> Option<String> {
         self.lock().workloads.get(uid)?.memory.refusals.get(worker).map(|refusal| refusal.why.clone())

@@ -77,7 +77,7 @@ pub(crate) async fn repeat_warnings(shared: Arc<Shared>, worker: Worker, client:
     let mut owners = Owners::default();
     while let Some((_, event)) = events.next().await {
         match event {
-            Event::Applied(complaint) if complaint.is_worth_repeating() => {
+            Event::Applied(complaint) if complaint.is_worth_repeating() && is_near_ours(&shared, &complaint) => {
                 if let Some(about) = owners.owner_of(&shared, &client, &complaint.involved_object).await {
                     shared.recorder.tell(about, repeated(&worker, complaint));
                 }
@@ -90,6 +90,11 @@ pub(crate) async fn repeat_warnings(shared: Arc<Shared>, worker: Worker, client:
             Event::Applied(_) | Event::Reset(_) | Event::Deleted(_) | Event::Interrupted(_) | Event::Resumed => {}
         }
     }
+}
+
+/// Whether we have work in its namespace: nobody is asked about other people's.
+fn is_near_ours(shared: &Shared, complaint: &Complaint) -> bool {
+    shared.index.has_work_in(&complaint.involved_object.namespace)
 }
 
 impl Complaint {
