@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::stopwatch::Stopwatch;
 use crate::test_report::{Report, Stage, Tests, Verdict};
 use crate::testbed_build::{self, INSTALL_GO, MAIN_VERSION, NEWEST_VERSION};
-use crate::{layering, workspace};
+use crate::{hot_paths, layering, workspace};
 
 pub(crate) fn run(options: &[&str]) -> Result<()> {
     let full = match options {
@@ -59,6 +59,7 @@ pub(crate) fn run(options: &[&str]) -> Result<()> {
         report.add(stage(&format!("real Kubernetes {mixed}"), || real_kubernetes(mixed, "real_scenarios")));
         report.add(stage(&format!("the same, disturbed, {mixed}"), || real_kubernetes(mixed, "real_disturbances")));
         report.add_catching_up(stage("long tests", || real_kubernetes(main, "full_")));
+        report.add(stage("instructions of the hot paths", instructions));
     }
     print!("\n{report}");
     ensure!(report.is_good(), "not all stages passed");
@@ -73,6 +74,15 @@ fn stage(name: &str, work: impl FnOnce() -> Result<(Tests, Verdict)>) -> Stage {
         (Tests::default(), Verdict::Failed(error.to_string().lines().next().unwrap_or_default().to_owned()))
     });
     Stage { name: name.to_owned(), verdict, tests, time: stopwatch.read() }
+}
+
+/// A pure part must not grow dear unnoticed.
+fn instructions() -> Result<(Tests, Verdict)> {
+    if !hot_paths::can_count() {
+        return Ok((Tests::default(), Verdict::Skipped("no valgrind here; to enable: install it".to_owned())));
+    }
+    hot_paths::check()?;
+    Ok((Tests::default(), Verdict::Passed))
 }
 
 fn run_to_end(command: &mut Command) -> Result<(Tests, Verdict)> {

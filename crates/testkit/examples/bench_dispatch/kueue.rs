@@ -88,7 +88,8 @@ impl Kueue {
         let [webhook, health, metrics] = [(); 3].map(|()| free_port());
         let limit = match tuning {
             Tuning::Shipped => json!({"qps": 300, "burst": 500}),
-            Tuning::Best => json!({"qps": 100_000, "burst": 100_000}),
+            // A negative rate is none.
+            Tuning::Best => json!({"qps": -1, "burst": 1}),
         };
         let configuration = json!({
             "apiVersion": "config.kueue.x-k8s.io/v1beta2", "kind": "Configuration", "namespace": OWN_NAMESPACE,

@@ -19,7 +19,8 @@ use crate::{
     world::{World, jobs_path},
 };
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// Longer than a worker is made to hang.
+const ANSWER_WITHIN: Duration = Duration::from_mins(10);
 
 /// What becomes of mirrors by themselves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
