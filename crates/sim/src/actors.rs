@@ -1,14 +1,18 @@
 //! The people of a run: users of the management cluster, and others on the workers.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use jobferry_api::{SYSTEM_NAMESPACE, labels};
 use jobferry_kubeio::{self as kubeio, CallError, Patch};
 use kube::Client;
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
+use crate::admission::Rule;
 use crate::cluster::Cluster;
+use crate::crew::Secrets;
+use crate::facts::JobFacts;
 use crate::faults::Fault;
 use crate::scenario::{Deed, Incident, Step, WorkloadStory};
 use crate::truth::Role;
@@ -17,10 +21,11 @@ use crate::weather::Weather;
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How often somebody tries to edit an object.
 const TRIES: u32 = 20;
-const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
+pub(crate) const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 /// How many seconds somebody waits for a name to be free: as long as the longest Job and its quarantine.
 const PATIENCE: u32 = 1200;
 const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
+const POLICIES: &str = "/apis/jobferry.dev/v1alpha1/dispatchpolicies";
 
 /// Installs the CRDs and registers the workers.
 pub(crate) async fn set_up(manager: &Cluster, workers: &[Cluster]) -> Result<(), CallError> {
@@ -39,8 +44,19 @@ pub(crate) async fn set_up(manager: &Cluster, workers: &[Cluster]) -> Result<(),
     Ok(())
 }
 
-fn worker_object(name: &str) -> Value {
-    json!({"apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker", "metadata": {"name": name},
+/// Registers the workers that are not registered any more.
+pub(crate) async fn register(manager: &Cluster, workers: &[Cluster]) {
+    let client = manager.client("admin", Role::User);
+    for worker in workers {
+        // It is there: nothing to do.
+        let _ = create(&client, WORKERS, &worker_object(&worker.name)).await;
+    }
+}
+
+/// A Worker whose Secret has its name; those with an odd number are in zone a, the others in zone b.
+pub(crate) fn worker_object(name: &str) -> Value {
+    let zone = if name.ends_with(['1', '3', '5']) { "a" } else { "b" };
+    json!({"apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker", "metadata": {"name": name, "labels": {"zone": zone}},
            "spec": {"kubeconfigSecret": name}})
 }
 
@@ -55,7 +71,7 @@ async fn create_when_free(client: &Client, path: &str, object: &Value) {
 }
 
 /// Whoever edits tries until there is an answer: a server may be frozen for a while. A refusal is an answer too.
-async fn edit(client: &Client, path: &str, change: Value) {
+pub(crate) async fn edit(client: &Client, path: &str, change: Value) {
     let change = change.to_string().into_bytes();
     for _ in 0..TRIES {
         match kubeio::patch(client, path, Patch::Merge, change.clone(), ANSWER_WITHIN).await {
@@ -65,7 +81,7 @@ async fn edit(client: &Client, path: &str, change: Value) {
     }
 }
 
-async fn create(client: &Client, path: &str, object: &Value) -> Result<(), CallError> {
+pub(crate) async fn create(client: &Client, path: &str, object: &Value) -> Result<(), CallError> {
     kubeio::create(client, path, object.to_string().into_bytes(), ANSWER_WITHIN).await.map(drop)
 }
 
@@ -85,13 +101,19 @@ pub(crate) async fn tell(manager: Cluster, story: WorkloadStory) {
     }
 }
 
-async fn delete(client: &Client, path: &str, propagation: &str) {
+pub(crate) async fn delete(client: &Client, path: &str, propagation: &str) {
     let options = json!({"propagationPolicy": propagation}).to_string().into_bytes();
     let _ = kubeio::delete(client, path, options, ANSWER_WITHIN).await;
 }
 
 /// Does what others do.
-pub(crate) async fn meddle(manager: Cluster, worker: Cluster, incident: Incident, weather: &Weather) {
+pub(crate) async fn meddle(
+    manager: Cluster,
+    worker: Cluster,
+    incident: Incident,
+    weather: &Weather,
+    secrets: &Secrets,
+) {
     sleep(incident.after).await;
     weather.hub().disturb(&worker.name);
     let foreigner = worker.client("foreigner", Role::Foreigner);
@@ -135,18 +157,92 @@ pub(crate) async fn meddle(manager: Cluster, worker: Cluster, incident: Incident
         Deed::Remove(time) => {
             weather.count(Fault::WorkerRemoved, format_args!("{name} for {time:?}"));
             let admin = manager.client("admin", Role::User);
-            manager.hub().ill(name, true);
+            manager.hub().ill(name, "removed", true);
             delete(&admin, &format!("{WORKERS}/{name}"), "Background").await;
             sleep(time).await;
             create_when_free(&admin, WORKERS, &worker_object(name)).await;
-            manager.hub().ill(name, false);
+            manager.hub().ill(name, "removed", false);
+        }
+        Deed::Rotate(time) => {
+            weather.count(Fault::SecretRotated, format_args!("{name} after {time:?}"));
+            manager.hub().ill(name, "credentials", true);
+            worker.impose(Rule::Denied(401));
+            sleep(time).await;
+            worker.lift(Rule::Denied(401));
+            secrets.change(name);
+            manager.hub().ill(name, "credentials", false);
+        }
+        Deed::Policies(policies, time) => {
+            let admin = manager.client("admin", Role::User);
+            for spec in policies {
+                weather.count(Fault::PolicyChanged, format_args!("{spec} for {time:?}"));
+                // Placements may have to wait for the next one.
+                manager.hub().disturb_for(&manager.name, time);
+                put_policy(&admin, &spec).await;
+                sleep(time).await;
+            }
+            delete(&admin, &format!("{POLICIES}/default"), "Background").await;
         }
     }
 }
 
+/// The default policy is this one from now on.
+pub(crate) async fn put_policy(admin: &Client, spec: &Value) {
+    let metadata = json!({"name": "default"});
+    let policy =
+        json!({"apiVersion": "jobferry.dev/v1alpha1", "kind": "DispatchPolicy", "metadata": metadata, "spec": spec});
+    if create(admin, POLICIES, &policy).await.is_err() {
+        let cleared = json!({"workers": null, "prefer": null, "onWorkerLost": null, "keepFinished": null});
+        edit(admin, &format!("{POLICIES}/default"), json!({"spec": cleared})).await;
+        edit(admin, &format!("{POLICIES}/default"), json!({"spec": spec})).await;
+    }
+}
+
+/// A Job controller that does not know `managedBy`: it takes every unfinished Job of the manager for its own, until
+/// somebody upgrades it.
+pub(crate) async fn run_old_controller(manager: &Cluster, time: Duration) {
+    let client = manager.client("kube-controller-manager", Role::OldController);
+    let mut taken = BTreeSet::new();
+    let deadline = Instant::now() + time;
+    while Instant::now() < deadline {
+        let list: Value = kubeio::get(&client, JOBS, ANSWER_WITHIN).await.unwrap_or_default();
+        for job in list["items"].as_array().into_iter().flatten() {
+            let facts = JobFacts::of(job);
+            if facts.ending.is_none() && !facts.suspended && !facts.deleting && taken.insert(facts.uid) {
+                run_itself(&client, job).await;
+            }
+        }
+        sleep(Duration::from_secs(3)).await;
+    }
+}
+
+/// Says so in its status, as this controller, and creates a pod.
+async fn run_itself(client: &Client, job: &Value) {
+    let (name, uid) = (&job["metadata"]["name"], &job["metadata"]["uid"]);
+    let status = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default", "uid": uid},
+                        "status": {"active": 1}});
+    let path = format!("{JOBS}/{}/status?fieldManager=kube-controller-manager&force=true", name.as_str().unwrap_or(""));
+    let request = http::Request::patch(path)
+        .header(http::header::CONTENT_TYPE, "application/apply-patch+yaml")
+        .body(status.to_string().into_bytes().into());
+    let Ok(request) = request else { return };
+    if kubeio::call(client, request, ANSWER_WITHIN).await.is_err() {
+        return;
+    }
+    let owner = json!({"apiVersion": "batch/v1", "kind": "Job", "name": name, "uid": uid, "controller": true,
+                       "blockOwnerDeletion": true});
+    let mut pod = job["spec"]["template"].clone();
+    pod["metadata"]["generateName"] = format!("{}-", name.as_str().unwrap_or_default()).into();
+    pod["metadata"]["ownerReferences"] = json!([owner]);
+    (pod["apiVersion"], pod["kind"]) = ("v1".into(), "Pod".into());
+    let _ = create(client, "/api/v1/namespaces/default/pods", &pod).await;
+}
+
 /// The user deletes everything and goes home.
-pub(crate) async fn delete_all(manager: &Cluster, names: Vec<String>) {
+pub(crate) async fn delete_all(manager: &Cluster) {
     let client = manager.client("user", Role::User);
+    let names: Vec<String> =
+        manager.hub().truth(|truth| truth.jobs(&manager.name).map(|job| job.name.clone()).collect());
     for name in names {
         delete(&client, &format!("{JOBS}/{name}"), "Background").await;
     }

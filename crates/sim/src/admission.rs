@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 /// What a worker does to our requests at present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Rule {
+pub enum Rule {
     /// The quota of Jobs is used up. It is looked at before the name is.
     Quota,
     /// The namespace does not exist.
@@ -24,11 +24,15 @@ pub(crate) enum Rule {
     TakesEpoch,
     /// A webhook gives every Job to another controller.
     Delegates,
+    /// A webhook gives Jobs that have no TTL a short one.
+    AddsTtl,
+    /// A webhook of a queue suspends every Job.
+    Suspends,
 }
 
 impl Rule {
     /// Those that change what is created.
-    pub(crate) const WEBHOOKS: [Self; 3] = [Self::TakesLabel, Self::TakesEpoch, Self::Delegates];
+    pub(crate) const WEBHOOKS: [Self; 4] = [Self::TakesLabel, Self::TakesEpoch, Self::Delegates, Self::AddsTtl];
 
     /// The refusal of a request, if it is refused.
     pub(crate) fn refuse(self, asked: &Asked) -> Option<(StatusCode, Value)> {
@@ -60,6 +64,10 @@ impl Rule {
             Self::TakesLabel => remove(&mut job["metadata"]["labels"], labels::ORIGIN),
             Self::TakesEpoch => remove(&mut job["metadata"]["annotations"], annotations::EPOCH),
             Self::Delegates => job["spec"]["managedBy"] = "example.com/other".into(),
+            Self::AddsTtl if job["spec"]["ttlSecondsAfterFinished"].is_null() => {
+                job["spec"]["ttlSecondsAfterFinished"] = 1.into();
+            }
+            Self::Suspends => job["spec"]["suspend"] = true.into(),
             _ => return body,
         }
         job.to_string().into()

@@ -4,11 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use jobferry_api::SYSTEM_NAMESPACE;
-use jobferry_dispatcher::Lease;
+use futures::future::BoxFuture;
+use futures::stream::{self, BoxStream};
+use futures::{FutureExt, StreamExt};
+use jobferry_api::{SYSTEM_NAMESPACE, Worker};
+use jobferry_dispatcher::{Connect, ConnectError, Lease};
 use jobferry_testkit::fault::{Passage, Road};
-use jobferry_testkit::fleet::Direct;
 use kube::Client;
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{Clock, Cluster, ahead};
@@ -17,6 +20,46 @@ use crate::weather::{Life, Link, Weather};
 
 /// The roads, by the names of the dispatcher and of the cluster.
 pub(crate) type Roads = BTreeMap<(String, String), Road>;
+
+/// The Secrets with the workers' credentials: all dispatchers hear of it when one is changed.
+#[derive(Clone)]
+pub(crate) struct Secrets(broadcast::Sender<String>);
+
+impl Default for Secrets {
+    fn default() -> Self {
+        Self(broadcast::channel(64).0)
+    }
+}
+
+impl Secrets {
+    /// This Secret has changed.
+    pub(crate) fn change(&self, name: &str) {
+        // Nobody listens: no dispatcher runs at the moment.
+        let _ = self.0.send(name.to_owned());
+    }
+}
+
+/// How a dispatcher reaches the workers: by the name of their Secret.
+struct Roster {
+    clients: BTreeMap<String, Client>,
+    secrets: Secrets,
+}
+
+impl Connect for Roster {
+    fn connect<'a>(&'a self, worker: &'a Worker) -> BoxFuture<'a, Result<Client, ConnectError>> {
+        let secret = &worker.spec.kubeconfig_secret;
+        let client = self.clients.get(secret).cloned();
+        let client = client.ok_or_else(|| ConnectError::Kubeconfig(format!("there is no cluster {secret}")));
+        std::future::ready(client).boxed()
+    }
+
+    fn changed_secrets(&self) -> BoxStream<'static, String> {
+        let changes = self.secrets.0.subscribe();
+        stream::unfold(changes, |mut changes| async move { Some((changes.recv().await.ok()?, changes)) })
+            .chain(stream::pending())
+            .boxed()
+    }
+}
 
 /// What it takes to start a dispatcher.
 #[derive(Clone)]
@@ -37,12 +80,21 @@ pub(crate) struct Crew {
     pub(crate) leased: bool,
     /// By how many seconds the clock of each dispatcher is ahead.
     pub(crate) ahead: BTreeMap<String, i64>,
+    /// The credentials of the workers.
+    pub(crate) secrets: Secrets,
 }
 
 /// A dispatcher that cannot start is started again after this.
 const START_AGAIN: Duration = Duration::from_secs(5);
 
 impl Crew {
+    /// The names of the dispatchers.
+    pub(crate) fn dispatchers(&self) -> Vec<String> {
+        let mut names: Vec<String> = self.roads.keys().map(|(name, _)| name.clone()).collect();
+        names.dedup();
+        names
+    }
+
     /// Keeps one dispatcher running until `stop`: whenever it crashes, the next one takes over after a while.
     pub(crate) async fn keep_running(self, name: String, stop: CancellationToken) {
         let mut dice = Dice::new(self.seed, &name);
@@ -64,15 +116,19 @@ impl Crew {
     }
 
     /// From the start of a dispatcher to its crash.
-    async fn live(&self, name: &str, who: &str, life: Life) {
+    pub(crate) async fn live(&self, name: &str, who: &str, life: Life) {
         let client = |cluster: &Cluster| self.client(cluster, name, who, &life);
-        let workers: BTreeMap<String, Client> =
-            self.workers.iter().map(|worker| (worker.name.to_string(), client(worker))).collect();
+        let clusters = self.workers.iter().chain([&self.manager]);
+        let clients = clusters.map(|cluster| (cluster.name.to_string(), client(cluster))).collect();
+        let roster = Arc::new(Roster { clients, secrets: self.secrets.clone() });
         let manager = client(&self.manager);
+        let streamed_lists = Dice::new(self.seed, &format!("streams of {name}")).per_mille(500);
         let clock = ahead(&self.clock, self.ahead.get(name).copied().unwrap_or_default());
         while !life.stop.is_cancelled() {
             let seed = self.seed ^ fnv(who.as_bytes());
-            let mut options = jobferry_dispatcher::Options::new(Direct::to(&workers), Clock::clone(&clock), seed);
+            let connect = Arc::clone(&roster) as Arc<dyn Connect>;
+            let mut options = jobferry_dispatcher::Options::new(connect, Clock::clone(&clock), seed);
+            options.streamed_lists = streamed_lists;
             if self.leased {
                 let (namespace, name) = (SYSTEM_NAMESPACE.into(), "jobferry-dispatcher".into());
                 options.lease = Some(Lease { namespace, name, identity: who.into() });
@@ -93,6 +149,6 @@ impl Crew {
         let key = (name.to_owned(), cluster.name.to_string());
         let road = self.roads.get(&key).cloned().unwrap_or_else(|| Road::new(Passage::OPEN));
         let link = Link::new(who, &cluster.name, self.seed, &self.weather, life, road);
-        cluster.client_over(Arc::new(link), who)
+        cluster.client_over(&Arc::new(link), who, &self.manager.name)
     }
 }

@@ -29,10 +29,21 @@ pub struct JobFacts {
     pub suspended: bool,
     /// What people are told of its placement: whether it holds, and the reason.
     pub told: Option<(bool, String)>,
-    /// The worker and epoch of its placement record.
-    pub placement: Option<(String, u32)>,
+    /// Its placement record.
+    pub placement: Option<PlacementFacts>,
     /// Its status, our own conditions left out.
     pub status: Value,
+}
+
+/// What a placement record says.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PlacementFacts {
+    /// The worker.
+    pub worker: String,
+    /// Who the worker was at that time.
+    pub identity: String,
+    /// The epoch.
+    pub epoch: u32,
 }
 
 impl JobFacts {
@@ -65,7 +76,8 @@ impl JobFacts {
             told: find(conditions::PLACED).map(|told| (is_true(&told), word(told, "reason"))),
             placement: record.and_then(|record| {
                 let epoch = record["epoch"].as_u64().and_then(|epoch| u32::try_from(epoch).ok())?;
-                Some((record["worker"].as_str()?.to_owned(), epoch))
+                let text = |field: &str| record[field].as_str().map(str::to_owned);
+                Some(PlacementFacts { worker: text("worker")?, identity: text("identity")?, epoch })
             }),
             status,
         }

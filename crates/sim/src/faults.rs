@@ -67,16 +67,35 @@ pub enum Fault {
     WorkerQueue,
     /// A Worker is removed and registered again.
     WorkerRemoved,
+    /// A list, or the first events of a watch, shows the past.
+    StaleList,
+    /// An API server is started again: all watches end and none can be resumed.
+    Restart,
+    /// A worker is restored from a backup: objects and resourceVersion go back.
+    Restored,
+    /// A worker is built anew behind the same address: it has another identity and nothing of ours.
+    Rebuilt,
+    /// A queue of a worker's own suspends every mirror as it is created, and admits it later.
+    QueueAdmits,
+    /// Another management cluster with workloads of the same names shares a worker.
+    SecondManager,
+    /// The credentials of a worker are refused, and its Secret is changed.
+    SecretRotated,
+    /// The default DispatchPolicy is changed.
+    PolicyChanged,
+    /// A Job controller of the management cluster that does not know `managedBy` runs delegated Jobs.
+    OldController,
 }
 
 use Fault::{
     Cordon, Crash, Credentials, CutOff, Denied, Freeze, LateAnswer, LateRequest, LostAnswer, LostRequest,
-    MirrorDeleted, MirrorEdited, NameTaken, NoNamespace, OneWay, Partition, Quota, Replicas, Reset, ServerError, Skew,
-    Slow, Twins, WatchCut, WatchExpired, WatchSilent, WatchSlow, Webhook, WorkerQueue, WorkerRemoved,
+    MirrorDeleted, MirrorEdited, NameTaken, NoNamespace, OldController, OneWay, Partition, PolicyChanged, QueueAdmits,
+    Quota, Rebuilt, Replicas, Reset, Restart, Restored, SecondManager, SecretRotated, ServerError, Skew, Slow,
+    StaleList, Twins, WatchCut, WatchExpired, WatchSilent, WatchSlow, Webhook, WorkerQueue, WorkerRemoved,
 };
 
 /// Every kind, its name and its weight among the kinds of its group.
-const TABLE: [(Fault, &str, u64); 30] = [
+const TABLE: [(Fault, &str, u64); 39] = [
     (LostRequest, "lost-request", 10),
     (LostAnswer, "lost-answer", 20),
     (LateRequest, "late-request", 20),
@@ -107,6 +126,15 @@ const TABLE: [(Fault, &str, u64); 30] = [
     (NameTaken, "name-taken", 1),
     (Cordon, "cordon", 1),
     (WorkerRemoved, "worker-removed", 1),
+    (StaleList, "stale-list", 1),
+    (Restart, "restart", 3),
+    (Restored, "restored", 2),
+    (Rebuilt, "rebuilt", 1),
+    (QueueAdmits, "queue-admits", 2),
+    (SecondManager, "second-manager", 1),
+    (SecretRotated, "secret-rotated", 1),
+    (PolicyChanged, "policy-changed", 1),
+    (OldController, "old-controller", 1),
 ];
 
 /// Kinds that befall a single request.
@@ -119,7 +147,12 @@ pub(crate) const OF_MANAGER: [Fault; 4] = [Partition, OneWay, Freeze, Slow];
 /// Kinds that befall a worker for a while.
 pub(crate) const OF_WORKERS: [Fault; 8] = [Partition, OneWay, Freeze, Slow, Quota, Webhook, NoNamespace, Credentials];
 /// What people do, to a mirror or to a worker.
-pub(crate) const OF_PEOPLE: [Fault; 6] = [MirrorDeleted, MirrorEdited, WorkerQueue, NameTaken, Cordon, WorkerRemoved];
+pub(crate) const OF_PEOPLE: [Fault; 8] =
+    [MirrorDeleted, MirrorEdited, WorkerQueue, NameTaken, Cordon, WorkerRemoved, SecretRotated, PolicyChanged];
+/// Accidents of a management cluster, of which it has one at most.
+pub(crate) const ACCIDENTS_OF_MANAGER: [Fault; 1] = [Restart];
+/// Accidents of a worker, of which it has one at most.
+pub(crate) const ACCIDENTS_OF_WORKERS: [Fault; 4] = [Restart, Restored, Rebuilt, QueueAdmits];
 
 impl Fault {
     /// Its name on the command line and in reports.

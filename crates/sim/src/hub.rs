@@ -20,6 +20,8 @@ pub struct Exchange {
     pub who: String,
     /// In which role.
     pub role: Role,
+    /// The manager that a dispatcher works for.
+    pub home: String,
     /// Which cluster.
     pub cluster: String,
     /// The method.
@@ -104,10 +106,22 @@ impl Hub {
         self.lock().truth.disturbed(who, Instant::now() + time);
     }
 
-    /// A cluster or a dispatcher is in trouble until further notice, or no more.
-    pub(crate) fn ill(&self, who: &str, ill: bool) {
+    /// A cluster or a dispatcher is in trouble of this kind until further notice, or no more.
+    pub(crate) fn ill(&self, who: &str, what: &'static str, ill: bool) {
         let far = Duration::from_secs(if ill { 24 * 3600 } else { 0 });
-        self.lock().truth.disturbed_until(who, Instant::now() + far);
+        self.lock().truth.disturbed_until(who, what, Instant::now() + far);
+    }
+
+    /// This is who a cluster is from now on, and these are its Jobs.
+    pub(crate) fn turned_back(&self, cluster: &str, identity: String, jobs: &[JobFacts]) {
+        let mut state = self.lock();
+        state.truth.identify(cluster, identity);
+        state.truth.turn_back(cluster, jobs);
+    }
+
+    /// A dispatcher that works for this manager created a Job.
+    pub(crate) fn made(&self, job: &JobFacts, manager: &str) {
+        self.lock().truth.made(job, manager);
     }
 
     /// All faults are over and nothing more is to be expected: what must have come about by now?

@@ -20,6 +20,7 @@
 //! assert!(outcome.violations.is_empty());
 //! ```
 
+mod accidents;
 mod actors;
 mod admission;
 pub mod checkers;
@@ -33,17 +34,22 @@ mod log;
 pub mod model;
 mod narrow;
 mod node;
+pub mod planted;
 mod report;
 mod run;
 mod sabotage;
 mod scenario;
+mod script;
 mod spells;
+pub mod stage;
+mod stale;
 mod truth;
 mod weather;
 mod wire;
 
+pub use admission::Rule;
 pub use checkers::Violation;
-pub use facts::JobFacts;
+pub use facts::{JobFacts, PlacementFacts};
 pub use faults::{Fault, FaultSet, UnknownFault};
 pub use hub::Exchange;
 pub use report::{Finding, Summary};

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clap::{Parser, ValueEnum};
-use jobferry_sim::{FaultSet, Outcome, RunError, Settings, Summary, model, run};
+use jobferry_sim::{FaultSet, Outcome, RunError, Settings, Summary, model, planted, run};
 
 /// Runs the dispatcher in simulated worlds where everything goes wrong, and checks its promises.
 #[derive(Debug, Parser)]
@@ -27,6 +27,9 @@ struct Arguments {
     /// Go through every interleaving of small worlds instead.
     #[arg(long)]
     exhaustive: bool,
+    /// Look for every planted bug, and print the table of what it took.
+    #[arg(long)]
+    planted: bool,
     /// Run one seed and print its whole event log.
     #[arg(long, value_name = "SEED")]
     replay: Option<u64>,
@@ -50,6 +53,9 @@ fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.exhaustive {
         return exhaustive();
+    }
+    if arguments.planted {
+        return planted();
     }
     match work(&arguments) {
         Ok(summary) if summary.violations.is_empty() => ExitCode::SUCCESS,
@@ -94,6 +100,20 @@ fn exhaustive() -> ExitCode {
         }
     }
     code
+}
+
+/// Every planted bug, one after the other.
+fn planted() -> ExitCode {
+    match planted::table(MOST_STATES) {
+        Ok((table, missed)) => {
+            let _ = std::io::stdout().write_all(table.as_bytes());
+            if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+        Err(error) => {
+            let _ = writeln!(std::io::stderr(), "{error}");
+            ExitCode::from(2)
+        }
+    }
 }
 
 fn replay(seed: u64, faults: &FaultSet) -> Result<Summary, RunError> {

@@ -2,10 +2,12 @@
 //! which processes really run.
 //!
 //! What a pod does is in its annotations, as for [`jobferry_testkit::PodRunner`]; unlike that one this node lives in
-//! virtual time, takes its time to end a process that was told to, and tells the [`Hub`](crate::hub::Hub) of each.
+//! virtual time, takes its time to end a process that was told to, and tells the [`Hub`](crate::hub::Hub) of each. A node
+//! that is started again still knows what its machines run.
 
 use std::collections::BTreeMap;
 use std::pin::pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use futures::StreamExt;
@@ -19,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{Clock, Cluster};
 use crate::dice::Dice;
+use crate::truth::is_manager;
 
 const NODE: &str = "sim-node";
 const ANSWER_WITHIN: Duration = Duration::from_secs(10);
@@ -28,37 +31,88 @@ const TERMINATED: i64 = 143;
 const GRACE_SECONDS: u64 = 8;
 const COMPLETION_INDEX: &str = "batch.kubernetes.io/job-completion-index";
 
+/// The machines of a cluster: what runs on them is there whatever an API server says.
+#[derive(Clone, Default)]
+pub(crate) struct Machines {
+    processes: Arc<Mutex<BTreeMap<String, Running>>>,
+    off: CancellationToken,
+}
+
+/// A process, by the UID of its pod.
+#[derive(Clone)]
+struct Running {
+    /// It is told to end.
+    end: CancellationToken,
+    /// What it ended with.
+    exit_code: Option<i64>,
+}
+
+impl Machines {
+    /// Everything that runs ends at once, and nobody is told.
+    pub(crate) fn switch_off(&self) {
+        self.off.cancel();
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<String, Running>> {
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The process of a pod that is no more.
+    fn end(&self, pod: &str) {
+        if let Some(process) = self.lock().remove(pod) {
+            process.end.cancel();
+        }
+    }
+
+    fn end_all_but(&self, pods: &[Pod]) {
+        let listed = |uid: &String| pods.iter().any(|pod| pod.metadata.uid.as_ref() == Some(uid));
+        let gone: Vec<String> = self.lock().keys().filter(|uid| !listed(uid)).cloned().collect();
+        for uid in gone {
+            self.end(&uid);
+        }
+    }
+}
+
 /// Runs the pods of a cluster, for ever.
-pub(crate) async fn run(client: Client, cluster: Cluster, seed: u64, clock: Clock) {
+pub(crate) async fn run(client: Client, cluster: Cluster, machines: Machines, seed: u64, clock: Clock) {
     let mut events = pin!(kubeio::watch(client.clone(), Collection::new("/api/v1/pods", version)));
     let mut dice = Dice::new(seed, "node");
-    // What is told to a running process: end.
-    let mut running: BTreeMap<String, CancellationToken> = BTreeMap::new();
     while let Some(event) = events.next().await {
         let pods = match event {
-            Event::Reset(pods) => pods,
+            Event::Reset(pods) => {
+                machines.end_all_but(&pods);
+                pods
+            }
             Event::Applied(pod) => vec![pod],
             Event::Deleted(pod) => {
-                if let Some(process) = running.remove(&pod.metadata.uid.unwrap_or_default()) {
-                    process.cancel();
-                }
+                machines.end(&pod.metadata.uid.unwrap_or_default());
                 continue;
             }
             Event::Interrupted(_) | Event::Resumed => continue,
         };
         for pod in pods {
             let Some(uid) = pod.metadata.uid.clone() else { continue };
-            if pod.metadata.deletion_timestamp.is_some() {
-                if let Some(process) = running.get(&uid) {
-                    process.cancel();
+            let known = machines.lock().get(&uid).cloned();
+            let process = Process {
+                client: client.clone(),
+                cluster: cluster.clone(),
+                clock: Clock::clone(&clock),
+                machines: machines.clone(),
+                pod,
+            };
+            match known {
+                Some(known) if process.pod.metadata.deletion_timestamp.is_some() => known.end.cancel(),
+                // The API server has forgotten how it ended.
+                Some(Running { exit_code: Some(code), .. }) if !has_ended(&process.pod) => {
+                    tokio::spawn(async move { process.write_end(code).await });
                 }
-            } else if !running.contains_key(&uid) && !has_ended(&pod) {
-                let end = CancellationToken::new();
-                running.insert(uid, end.clone());
-                let grace = dice.time(Duration::ZERO, Duration::from_secs(GRACE_SECONDS));
-                let process =
-                    Process { client: client.clone(), cluster: cluster.clone(), clock: Clock::clone(&clock), pod };
-                tokio::spawn(process.live(end, grace));
+                None if process.pod.metadata.deletion_timestamp.is_none() && !has_ended(&process.pod) => {
+                    let end = CancellationToken::new();
+                    machines.lock().insert(uid, Running { end: end.clone(), exit_code: None });
+                    let grace = dice.time(Duration::ZERO, Duration::from_secs(GRACE_SECONDS));
+                    tokio::spawn(process.live(end, grace));
+                }
+                _ => {}
             }
         }
     }
@@ -90,35 +144,54 @@ struct Process {
     client: Client,
     cluster: Cluster,
     clock: Clock,
+    machines: Machines,
     pod: Pod,
 }
 
 impl Process {
     async fn live(self, end: CancellationToken, grace: Duration) {
-        let target = json!({"apiVersion": "v1", "kind": "Node", "name": NODE});
-        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": self.identity(), "target": target});
-        let path = format!("{}/binding", self.path());
-        let binding = binding.to_string().into_bytes();
-        let bound = until_answered(|| kubeio::create(&self.client, &path, binding.clone(), ANSWER_WITHIN)).await;
-        if bound.is_err() || end.is_cancelled() {
-            // Bound and deleted in the same moment: the server waits for us to confirm.
-            return self.remove().await;
+        if self.pod.spec.as_ref().is_none_or(|spec| spec.node_name.is_none()) {
+            let bound = self.bind().await;
+            if bound.is_err() || end.is_cancelled() {
+                // Bound and deleted in the same moment: the server waits for us to confirm.
+                return self.remove().await;
+            }
         }
         let (seconds, exit_code) = self.script();
         self.tell_started();
         self.write_status("Running", None).await;
+        let off = self.machines.off.clone();
         let was_told = tokio::select! { biased;
+            () = off.cancelled() => return self.tell_stopped(),
             () = end.cancelled() => true,
             () = tokio::time::sleep(seconds) => false,
         };
         if was_told {
-            tokio::time::sleep(grace).await;
+            tokio::select! { biased;
+                () = off.cancelled() => return self.tell_stopped(),
+                () = tokio::time::sleep(grace) => {}
+            }
         }
         self.tell_stopped();
         let exit_code = if was_told { TERMINATED } else { exit_code };
-        self.write_status(if exit_code == 0 { "Succeeded" } else { "Failed" }, Some(exit_code)).await;
+        if let Some(process) = self.machines.lock().get_mut(self.uid()) {
+            process.exit_code = Some(exit_code);
+        }
+        self.write_end(exit_code).await;
         end.cancelled().await;
         self.remove().await;
+    }
+
+    async fn bind(&self) -> Result<(), CallError> {
+        let target = json!({"apiVersion": "v1", "kind": "Node", "name": NODE});
+        let binding = json!({"apiVersion": "v1", "kind": "Binding", "metadata": self.identity(), "target": target});
+        let path = format!("{}/binding", self.path());
+        let binding = binding.to_string().into_bytes();
+        until_answered(|| kubeio::create(&self.client, &path, binding.clone(), ANSWER_WITHIN)).await.map(drop)
+    }
+
+    async fn write_end(&self, exit_code: i64) {
+        self.write_status(if exit_code == 0 { "Succeeded" } else { "Failed" }, Some(exit_code)).await;
     }
 
     fn tell_started(&self) {
@@ -169,7 +242,11 @@ impl Process {
         let _ = until_answered(|| kubeio::delete(&self.client, &path, options.clone(), ANSWER_WITHIN)).await;
     }
 
+    /// The workload that it belongs to. On a management cluster that is the Job itself, which should not run there.
     fn workload(&self) -> Option<&str> {
+        if is_manager(&self.cluster.name) {
+            return self.pod.metadata.owner_references.iter().flatten().next().map(|owner| owner.uid.as_str());
+        }
         self.pod.metadata.labels.as_ref()?.get(labels::ORIGIN_UID).map(String::as_str)
     }
 

@@ -10,18 +10,19 @@ use tokio::time::{Instant, sleep};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::accidents;
 use crate::actors;
 use crate::checkers::{self, Rest, Violation};
-use crate::cluster::{Cluster, ahead, virtual_clock};
-use crate::crew::Crew;
+use crate::cluster::{Clock, Cluster, Site, ahead, virtual_clock};
+use crate::crew::{Crew, Secrets};
 use crate::dice::{Dice, fnv};
-use crate::faults::FaultSet;
+use crate::faults::{Fault, FaultSet};
 use crate::hub::Hub;
 use crate::log::Log;
 use crate::sabotage::Sabotage;
 use crate::scenario::Scenario;
 use crate::spells;
-use crate::truth::{MANAGER, Truth};
+use crate::truth::{MANAGER, SECOND_MANAGER, Truth};
 use crate::weather::Weather;
 
 /// After the last fault everything must have come to rest within this time: the slowest retry (30 s), a quarantine, and
@@ -92,81 +93,151 @@ async fn world(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
     let scenario = Scenario::of(seed, &settings.faults);
     let log = Log::new(settings.keep_lines);
     let hub = Arc::new(Hub::new(log.clone(), checkers::all()));
-    let clock = virtual_clock();
-    let stop = CancellationToken::new();
-    let build = |name: &str| {
-        let clock = ahead(&clock, scenario.ahead.get(name).copied().unwrap_or_default());
-        let cluster = Cluster::start(name, seed ^ fnv(name.as_bytes()), &clock, &hub, &stop);
-        cluster.sabotaged(settings.sabotage)
-    };
-    let manager = build(MANAGER);
-    let workers: Vec<Cluster> = scenario.workers.iter().map(|name| build(name)).collect();
-    actors::set_up(&manager, &workers).await.map_err(|error| RunError::SetUp(seed, error))?;
-
     let weather = Weather::new(settings.faults.clone(), &mut Dice::new(seed, "weather"), Arc::clone(&hub));
-    let clusters = || std::iter::once(&manager).chain(&workers).map(|cluster| cluster.name.to_string());
-    let ways = scenario.dispatchers.iter().flat_map(|name| clusters().map(move |cluster| (name.clone(), cluster)));
-    let crew = Crew {
+    let builder = Builder {
         seed,
-        roads: Arc::new(ways.map(|way| (way, Road::new(Passage::OPEN))).collect()),
-        manager: manager.clone(),
-        workers: workers.clone(),
+        scenario: &scenario,
+        clock: virtual_clock(),
+        hub: Arc::clone(&hub),
         weather: Arc::new(weather),
-        clock,
-        leased: scenario.leased,
-        ahead: scenario.ahead.clone(),
+        stop: CancellationToken::new(),
+        sabotage: settings.sabotage,
     };
+    let crews = builder.crews().await.map_err(|error| RunError::SetUp(seed, error))?;
     let dispatchers = TaskTracker::new();
-    for name in scenario.dispatchers.clone() {
-        dispatchers.spawn(crew.clone().keep_running(name, stop.clone()));
+    for crew in &crews {
+        for name in crew.dispatchers() {
+            dispatchers.spawn(crew.clone().keep_running(name, builder.stop.clone()));
+        }
     }
     tokio::select! { biased;
         () = hub.broken() => {}
-        () = live(&scenario, &crew, &hub) => {}
+        () = live(&scenario, &crews, &hub) => {}
     }
     let outcome = Outcome {
         seed,
         jobs: hub.truth(|truth| truth.histories().len() as u64),
-        faults: crew.weather.counts().into_iter().map(|(fault, count)| (fault.name(), count)).collect(),
+        faults: builder.weather.counts().into_iter().map(|(fault, count)| (fault.name(), count)).collect(),
         simulated: started.elapsed(),
         digest: log.digest(),
         violations: hub.violations().into_iter().map(|found| with_story(&log, found)).collect(),
         log: if settings.keep_lines == usize::MAX { log.text() } else { String::new() },
     };
-    stop.cancel();
+    builder.stop.cancel();
     Ok(outcome)
 }
 
+/// The dispatcher of the second manager.
+const SECOND_DISPATCHER: &str = "d9";
+
+/// What it takes to build the clusters of a world and those who work on them.
+struct Builder<'a> {
+    seed: u64,
+    scenario: &'a Scenario,
+    clock: Clock,
+    hub: Arc<Hub>,
+    weather: Arc<Weather>,
+    stop: CancellationToken,
+    sabotage: Option<Sabotage>,
+}
+
+impl Builder<'_> {
+    /// Those who work for the manager, and those who work for the second one, if there is one.
+    async fn crews(&self) -> Result<Vec<Crew>, CallError> {
+        let mut workers = Vec::new();
+        for name in &self.scenario.workers {
+            workers.push(self.cluster(name).await);
+        }
+        let Scenario { dispatchers, leased, second, .. } = self.scenario;
+        let shared = workers[..1].to_vec();
+        let mut crews = vec![self.crew(MANAGER, workers, dispatchers, *leased).await?];
+        if !second.is_empty() {
+            self.weather.count(Fault::SecondManager, format_args!("{} workloads", second.len()));
+            crews.push(self.crew(SECOND_MANAGER, shared, &[SECOND_DISPATCHER.to_owned()], false).await?);
+        }
+        Ok(crews)
+    }
+
+    async fn cluster(&self, name: &str) -> Cluster {
+        let clock = ahead(&self.clock, self.scenario.ahead.get(name).copied().unwrap_or_default());
+        let Self { hub, stop, sabotage, .. } = self;
+        let seed = self.seed ^ fnv(name.as_bytes());
+        Cluster::start(name, Site { seed, clock: &clock, hub, stop, sabotage: *sabotage }).await
+    }
+
+    async fn crew(
+        &self,
+        manager: &str,
+        workers: Vec<Cluster>,
+        dispatchers: &[String],
+        leased: bool,
+    ) -> Result<Crew, CallError> {
+        let manager = self.cluster(manager).await;
+        actors::set_up(&manager, &workers).await?;
+        let clusters = || std::iter::once(&manager).chain(&workers).map(|cluster| cluster.name.to_string());
+        let ways = dispatchers.iter().flat_map(|name| clusters().map(move |cluster| (name.clone(), cluster)));
+        Ok(Crew {
+            seed: self.seed,
+            roads: Arc::new(ways.map(|way| (way, Road::new(Passage::OPEN))).collect()),
+            manager,
+            workers,
+            weather: Arc::clone(&self.weather),
+            clock: Arc::clone(&self.clock),
+            leased,
+            ahead: self.scenario.ahead.clone(),
+            secrets: Secrets::default(),
+        })
+    }
+}
+
 /// The storm, the rest after it, and the end of all workloads.
-async fn live(scenario: &Scenario, crew: &Crew, hub: &Hub) {
-    storm(scenario, crew).await;
+async fn live(scenario: &Scenario, crews: &[Crew], hub: &Hub) {
+    storm(scenario, crews).await;
     rest(hub, Truth::is_settled).await;
     hub.at_rest(Rest::Settled);
-    let names = hub.truth(|truth| truth.workloads().map(|workload| workload.name.clone()).collect());
-    actors::delete_all(&crew.manager, names).await;
+    for crew in crews {
+        actors::delete_all(&crew.manager).await;
+    }
+    // A Worker that waited for its last workload to be gone comes back now.
+    sleep(REST_LASTS).await;
+    for crew in crews {
+        actors::register(&crew.manager, &crew.workers).await;
+    }
     rest(hub, Truth::is_empty).await;
     hub.at_rest(Rest::Emptied);
 }
 
 /// Everything that goes wrong, and the work of the users meanwhile.
-async fn storm(scenario: &Scenario, crew: &Crew) {
-    let Crew { manager, workers, roads, weather, seed, .. } = crew;
+async fn storm(scenario: &Scenario, crews: &[Crew]) {
+    let Some(Crew { manager, workers, weather, seed, secrets, .. }) = crews.first() else { return };
     weather.storm(true);
     let people = TaskTracker::new();
-    for story in scenario.workloads.clone() {
-        people.spawn(actors::tell(manager.clone(), story));
+    for (crew, stories) in crews.iter().zip([&scenario.workloads, &scenario.second]) {
+        for story in stories.clone() {
+            people.spawn(actors::tell(crew.manager.clone(), story));
+        }
     }
     for incident in scenario.incidents.clone() {
         let Some(worker) = workers.iter().find(|worker| *worker.name == *incident.worker).cloned() else { continue };
+        let (manager, weather, secrets) = (manager.clone(), Arc::clone(weather), secrets.clone());
+        people.spawn(async move { actors::meddle(manager, worker, incident, &weather, &secrets).await });
+    }
+    if let Some((after, time)) = scenario.old_controller {
         let (manager, weather) = (manager.clone(), Arc::clone(weather));
-        people.spawn(async move { actors::meddle(manager, worker, incident, &weather).await });
+        people.spawn(async move {
+            sleep(after).await;
+            weather.count(Fault::OldController, format_args!("for {time:?}"));
+            actors::run_old_controller(&manager, time).await;
+        });
     }
     let roads_of = |concerned: &dyn Fn(&(String, String)) -> bool| -> Vec<Road> {
-        roads.iter().filter(|(way, _)| concerned(way)).map(|(_, road)| road.clone()).collect()
+        let all = crews.iter().flat_map(|crew| crew.roads.iter());
+        all.filter(|(way, _)| concerned(way)).map(|(_, road)| road.clone()).collect()
     };
     for cluster in std::iter::once(manager).chain(workers) {
         let to_it = roads_of(&|(_, to)| **to == *cluster.name);
-        people.spawn(spells::over_cluster(cluster.clone(), to_it, *seed, Arc::clone(weather)));
+        people.spawn(spells::over_cluster(cluster.clone(), to_it.clone(), *seed, Arc::clone(weather)));
+        people.spawn(accidents::over_cluster(cluster.clone(), to_it, *seed, Arc::clone(weather)));
     }
     for name in &scenario.dispatchers {
         let own = roads_of(&|(from, _)| from == name);

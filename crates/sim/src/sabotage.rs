@@ -7,7 +7,7 @@ use jobferry_api::{annotations, labels};
 use jobferry_testkit::fault::Asked;
 use serde_json::{Value, json};
 
-use crate::truth::MANAGER;
+use crate::truth::is_manager;
 
 /// A protection that is taken out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -51,7 +51,7 @@ impl Sabotage {
             Self::RawStatus if is_status && value["status"]["active"].is_number() => {
                 value["status"]["terminating"] = (-1).into();
             }
-            Self::NoMarks if is_job && asked.method == Method::POST && cluster != MANAGER => {
+            Self::NoMarks if is_job && asked.method == Method::POST && !is_manager(cluster) => {
                 remove(&mut value["metadata"]["labels"], labels::ORIGIN);
                 remove(&mut value["metadata"]["annotations"], annotations::ORIGIN_UID);
             }
@@ -68,7 +68,7 @@ impl Sabotage {
             let status = json!({"kind": "Status", "code": 404, "reason": "NotFound", "details": details});
             (StatusCode::NOT_FOUND, status)
         };
-        let on_manager = cluster == MANAGER;
+        let on_manager = is_manager(cluster);
         match self {
             Self::FalseGone if asked.method == Method::GET && on_manager => Some(absent()),
             Self::UnsentDelete if asked.method == Method::DELETE && !on_manager => {

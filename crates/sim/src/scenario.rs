@@ -28,6 +28,10 @@ pub(crate) struct Scenario {
     pub(crate) workloads: Vec<WorkloadStory>,
     /// What others do on workers.
     pub(crate) incidents: Vec<Incident>,
+    /// The workloads of another manager that shares the first worker.
+    pub(crate) second: Vec<WorkloadStory>,
+    /// When an old Job controller of the manager starts, and for how long it runs.
+    pub(crate) old_controller: Option<(Duration, Duration)>,
 }
 
 /// One workload and what its user does with it.
@@ -80,6 +84,10 @@ pub(crate) enum Deed {
     TakeName(String, Duration),
     /// Closes the worker for a while.
     Cordon(Duration),
+    /// Refuses its credentials for a while, and then changes its Secret.
+    Rotate(Duration),
+    /// Has these default policies, one after the other, each for a while; in the end none.
+    Policies(Vec<Value>, Duration),
 }
 
 impl Scenario {
@@ -109,8 +117,36 @@ impl Scenario {
                 }
             }
         }
-        Self { workers, dispatchers, leased, ahead, storm, workloads, incidents }
+        let second = if faults.has(Fault::SecondManager) { second(seed, storm) } else { Vec::new() };
+        let mut dice = Dice::new(seed, "old controller");
+        let old = (faults.has(Fault::OldController) && dice.per_mille(60))
+            .then(|| (dice.time(Duration::ZERO, storm), dice.seconds(5, 100)));
+        Self { workers, dispatchers, leased, ahead, storm, workloads, incidents, second, old_controller: old }
     }
+}
+
+/// The workloads of the second manager, if there is one: of the same names, so that both want the same ones of the worker.
+fn second(seed: u64, storm: Duration) -> Vec<WorkloadStory> {
+    let mut dice = Dice::new(seed, "second manager");
+    if !dice.per_mille(150) {
+        return Vec::new();
+    }
+    (1..=dice.between(1, 4)).map(|number| story(format!("job-{number}"), storm, &mut dice)).collect()
+}
+
+/// Default policies that somebody tries out.
+fn policies(dice: &mut Dice) -> Vec<Value> {
+    let some = [
+        json!({}),
+        json!({"keepFinished": "10s"}),
+        json!({"keepFinished": "5m"}),
+        json!({"onWorkerLost": {"action": "Fail", "after": "1m"}}),
+        json!({"onWorkerLost": {"action": "Fail", "after": "5m"}}),
+        json!({"workers": {"matchLabels": {"zone": "a"}}}),
+        json!({"workers": {"matchLabels": {"zone": "nowhere"}}}),
+        json!({"prefer": [{"workers": {"matchLabels": {"zone": "b"}}, "weight": 10}]}),
+    ];
+    (0..dice.between(1, 3)).map(|_| some[usize::try_from(dice.below(8)).unwrap_or(0)].clone()).collect()
 }
 
 fn incident(
@@ -129,6 +165,8 @@ fn incident(
         Fault::WorkerQueue => Deed::Hold(name, dice.seconds(1, 200)),
         Fault::WorkerRemoved => Deed::Remove(dice.seconds(1, 200)),
         Fault::NameTaken => Deed::TakeName(name, dice.seconds(1, 200)),
+        Fault::SecretRotated => Deed::Rotate(dice.seconds(0, 60)),
+        Fault::PolicyChanged => Deed::Policies(policies(dice), dice.seconds(1, 300)),
         _ => Deed::Cordon(dice.seconds(1, 200)),
     };
     Incident { after: dice.time(Duration::ZERO, storm), worker, deed }

@@ -12,7 +12,7 @@ use crate::faults::{Fault, OF_MANAGER, OF_WORKERS};
 use crate::truth::MANAGER;
 use crate::weather::Weather;
 
-const CLOSED: Passage = Passage { there: false, back: false };
+pub(crate) const CLOSED: Passage = Passage { there: false, back: false };
 
 /// Again and again, as long as there are faults, something befalls a cluster. `roads` are those of all dispatchers to it.
 pub(crate) async fn over_cluster(cluster: Cluster, roads: Vec<Road>, seed: u64, weather: Arc<Weather>) {
@@ -27,35 +27,50 @@ pub(crate) async fn over_cluster(cluster: Cluster, roads: Vec<Road>, seed: u64, 
         let Some(fault) = weather.faults().draw(kinds, &mut dice) else { return };
         let time = dice.seconds(1, 150);
         weather.count(fault, format_args!("{name} for {time:?}"));
-        cluster.hub().ill(&name, true);
-        begin(fault, &cluster, &roads, &weather, &mut dice);
+        cluster.hub().ill(&name, "spell", true);
+        let rule = begin(fault, &cluster, &roads, &weather, &mut dice);
         sleep(time).await;
         set_all(&roads, Passage::OPEN);
         cluster.thaw();
-        cluster.set_rule(None);
+        if let Some(rule) = rule {
+            cluster.lift(rule);
+        }
         weather.slow_down(&name, false);
-        cluster.hub().ill(&name, false);
+        cluster.hub().ill(&name, "spell", false);
         cluster.hub().log.say(format_args!("-- {fault}: {name} is well again"));
     }
 }
 
-fn begin(fault: Fault, cluster: &Cluster, roads: &[Road], weather: &Weather, dice: &mut Dice) {
-    match fault {
+/// Returns the rule that the cluster has from now on.
+fn begin(fault: Fault, cluster: &Cluster, roads: &[Road], weather: &Weather, dice: &mut Dice) -> Option<Rule> {
+    let rule = match fault {
         Fault::OneWay => {
             let there = dice.per_mille(500);
             set_all(roads, Passage { there, back: !there });
+            return None;
         }
-        Fault::Freeze => cluster.freeze(),
-        Fault::Slow => weather.slow_down(&cluster.name, true),
-        Fault::Quota => cluster.set_rule(Some(Rule::Quota)),
-        Fault::Webhook => cluster.set_rule(Some(dice.pick(&Rule::WEBHOOKS))),
-        Fault::NoNamespace => cluster.set_rule(Some(dice.pick(&[Rule::NoNamespace, Rule::Terminating]))),
-        Fault::Credentials => cluster.set_rule(Some(dice.pick(&[Rule::Denied(401), Rule::Denied(403)]))),
-        _ => set_all(roads, CLOSED),
-    }
+        Fault::Freeze => {
+            cluster.freeze();
+            return None;
+        }
+        Fault::Slow => {
+            weather.slow_down(&cluster.name, true);
+            return None;
+        }
+        Fault::Quota => Rule::Quota,
+        Fault::Webhook => dice.pick(&Rule::WEBHOOKS),
+        Fault::NoNamespace => dice.pick(&[Rule::NoNamespace, Rule::Terminating]),
+        Fault::Credentials => dice.pick(&[Rule::Denied(401), Rule::Denied(403)]),
+        _ => {
+            set_all(roads, CLOSED);
+            return None;
+        }
+    };
+    cluster.impose(rule);
+    Some(rule)
 }
 
-fn set_all(roads: &[Road], passage: Passage) {
+pub(crate) fn set_all(roads: &[Road], passage: Passage) {
     for road in roads {
         road.set(passage);
     }
@@ -72,11 +87,11 @@ pub(crate) async fn over_dispatcher(name: String, roads: Vec<Road>, seed: u64, w
         }
         let time = dice.seconds(16, 120);
         weather.count(Fault::CutOff, format_args!("{name} for {time:?}"));
-        weather.hub().ill(&name, true);
+        weather.hub().ill(&name, "cut off", true);
         set_all(&roads, CLOSED);
         sleep(time).await;
         set_all(&roads, Passage::OPEN);
-        weather.hub().ill(&name, false);
+        weather.hub().ill(&name, "cut off", false);
         weather.hub().log.say(format_args!("-- {name} is back"));
     }
 }

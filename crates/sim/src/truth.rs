@@ -2,12 +2,20 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use jobferry_api::conditions;
 use tokio::time::Instant;
 
-use crate::facts::JobFacts;
+use crate::facts::{JobFacts, PlacementFacts};
 
 /// The name of the management cluster in logs.
 pub(crate) const MANAGER: &str = "manager";
+/// The name of another management cluster that shares a worker with the first.
+pub(crate) const SECOND_MANAGER: &str = "manager-2";
+
+/// Whether users submit to this cluster.
+pub(crate) fn is_manager(cluster: &str) -> bool {
+    [MANAGER, SECOND_MANAGER].contains(&cluster)
+}
 
 /// Who does something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,6 +28,8 @@ pub enum Role {
     Foreigner,
     /// A cluster's own controllers and nodes.
     Cluster,
+    /// A Job controller of the manager's that does not know `managedBy` and runs delegated Jobs itself.
+    OldController,
 }
 
 /// All clusters.
@@ -31,16 +41,19 @@ pub struct Truth {
     running: BTreeMap<String, BTreeMap<String, BTreeSet<String>>>,
     /// What is known of each workload beyond its object's life, by UID.
     histories: BTreeMap<String, History>,
-    /// Jobs that a dispatcher created, by UID: its own, whatever became of their marks.
-    made: BTreeSet<String>,
-    /// Until when each cluster and dispatcher was in trouble last.
-    trouble: BTreeMap<String, Instant>,
+    /// Jobs that a dispatcher created, by UID, and the manager that it works for: its own, whatever became of their marks.
+    made: BTreeMap<String, String>,
+    /// Who each cluster is at present.
+    identities: BTreeMap<String, String>,
+    /// Until when each cluster and dispatcher was in trouble last, by what it was.
+    trouble: BTreeMap<(String, &'static str), Instant>,
     /// Counts what happened, to tell before from after.
     step: u64,
 }
 
 /// What became of a workload.
 #[derive(Debug, Clone, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a fact of its own")]
 pub struct History {
     /// Its name.
     pub name: String,
@@ -48,18 +61,29 @@ pub struct History {
     pub finished_at: Option<u64>,
     /// How its mirror ended first.
     pub mirror_ending: Option<String>,
-    /// How the workload itself ended.
-    pub ending: Option<String>,
+    /// How the workload itself ended, and the reason.
+    pub ending: Option<(String, String)>,
     /// The user deleted it, or asked for its deletion.
     pub deleted: bool,
-    /// Somebody on a worker deleted or changed a mirror of it.
+    /// Somebody on a worker deleted or changed a mirror of it, or its worker was restored or rebuilt.
     pub meddled: bool,
+    /// Its worker was turned back to a state in which it had, or had not, a mirror of it.
+    pub turned_back: bool,
+    /// An old controller of the manager ran it as well.
+    pub acted_on: bool,
     /// The step at which each of its mirrors was created, by UID.
     pub mirrors: BTreeMap<String, u64>,
     /// How often the status of its mirrors changed.
     pub mirror_changes: u64,
     /// How often a user changed it.
     pub user_changes: u64,
+}
+
+impl History {
+    /// Its worker was lost for as long as its policy allows.
+    pub fn was_given_up(&self) -> bool {
+        self.ending.as_ref().is_some_and(|(_, reason)| reason == conditions::REASON_WORKER_LOST)
+    }
 }
 
 impl Truth {
@@ -76,12 +100,12 @@ impl Truth {
     /// All mirrors, with their clusters.
     pub fn mirrors(&self) -> impl Iterator<Item = (&str, &JobFacts)> {
         let all = self.jobs.iter().flat_map(|(cluster, jobs)| jobs.values().map(move |job| (cluster.as_str(), job)));
-        all.filter(|(cluster, job)| *cluster != MANAGER && job.is_mirror())
+        all.filter(|(cluster, job)| !is_manager(cluster) && job.is_mirror())
     }
 
-    /// The workloads that exist on the manager.
+    /// The workloads that exist on the managers.
     pub fn workloads(&self) -> impl Iterator<Item = &JobFacts> {
-        self.jobs(MANAGER).filter(|job| job.is_workload)
+        self.jobs(MANAGER).chain(self.jobs(SECOND_MANAGER)).filter(|job| job.is_workload)
     }
 
     /// What became of every workload that ever was, by UID.
@@ -100,14 +124,24 @@ impl Truth {
         clusters.filter(|(_, pods)| !pods.is_empty()).map(|(cluster, _)| cluster.as_str()).collect()
     }
 
-    /// Whether a Job on a worker is a dispatcher's: by its marks, or because a dispatcher created it.
-    pub fn is_ours(&self, job: &JobFacts) -> bool {
-        job.is_mirror() || self.made.contains(&job.uid)
+    /// Whether a Job on a worker is that of a dispatcher of this manager: by its marks, or because one created it.
+    pub fn belongs_to(&self, job: &JobFacts, manager: &str) -> bool {
+        let marked = job.is_mirror() && job.origin.as_ref() == self.identities.get(manager);
+        marked || self.made.get(&job.uid).is_some_and(|maker| maker == manager)
+    }
+
+    /// Who a cluster is at present.
+    pub fn identity(&self, cluster: &str) -> Option<&str> {
+        self.identities.get(cluster).map(String::as_str)
+    }
+
+    pub(crate) fn identify(&mut self, cluster: &str, identity: String) {
+        self.identities.insert(cluster.to_owned(), identity);
     }
 
     /// Whether anything was in trouble at or after this moment: a dispatcher, or one of these clusters.
     pub fn was_trouble_since(&self, moment: Instant, clusters: [&str; 2]) -> bool {
-        self.trouble.iter().any(|(who, until)| {
+        self.trouble.iter().any(|((who, _), until)| {
             let concerns = clusters.contains(&who.as_str()) || who.starts_with('d');
             concerns && *until >= moment
         })
@@ -115,13 +149,13 @@ impl Truth {
 
     /// Trouble until at least then.
     pub(crate) fn disturbed(&mut self, who: &str, until: Instant) {
-        let known = self.trouble.entry(who.to_owned()).or_insert(until);
+        let known = self.trouble.entry((who.to_owned(), "passing")).or_insert(until);
         *known = (*known).max(until);
     }
 
-    /// Trouble until then, whatever was known before.
-    pub(crate) fn disturbed_until(&mut self, who: &str, until: Instant) {
-        self.trouble.insert(who.to_owned(), until);
+    /// Trouble of this kind until then, whatever was known before.
+    pub(crate) fn disturbed_until(&mut self, who: &str, what: &'static str, until: Instant) {
+        self.trouble.insert((who.to_owned(), what), until);
     }
 
     pub(crate) fn started(&mut self, cluster: &str, workload: &str, pod: &str) {
@@ -137,6 +171,26 @@ impl Truth {
         }
     }
 
+    /// A dispatcher that works for this manager created a Job.
+    pub(crate) fn made(&mut self, job: &JobFacts, manager: &str) {
+        self.made.insert(job.uid.clone(), manager.to_owned());
+    }
+
+    /// A cluster now has these Jobs and no others: it was restored or rebuilt.
+    pub(crate) fn turn_back(&mut self, cluster: &str, jobs: &[JobFacts]) {
+        let before: Vec<JobFacts> = self.jobs(cluster).cloned().collect();
+        let gone = before.iter().filter(|job| jobs.iter().all(|now| now.name != job.name)).map(|job| (job, None));
+        let there = jobs.iter().map(|job| (job, Some(job)));
+        for (job, after) in gone.chain(there).collect::<Vec<_>>() {
+            if self.job(cluster, &job.name) == after {
+                continue;
+            }
+            self.change(cluster, &job.name, after, Role::Foreigner);
+            let workload = job.origin_uid.clone().unwrap_or_else(|| job.uid.clone());
+            self.histories.entry(workload).or_default().turned_back = true;
+        }
+    }
+
     /// Takes over the new state of a Job; returns the state before.
     pub(crate) fn change(&mut self, cluster: &str, name: &str, after: Option<&JobFacts>, by: Role) -> Option<JobFacts> {
         self.step += 1;
@@ -146,7 +200,7 @@ impl Truth {
             None => jobs.remove(name),
         };
         let subject = after.or(before.as_ref());
-        if cluster == MANAGER {
+        if is_manager(cluster) {
             if let Some(job) = subject.filter(|job| job.is_workload) {
                 self.note_workload(job, after.is_none(), by);
             }
@@ -162,17 +216,15 @@ impl Truth {
         history.name.clone_from(&job.name);
         history.deleted |= is_gone || job.deleting;
         history.user_changes += u64::from(by == Role::User);
-        if let Some((kind, _)) = &job.ending {
-            history.ending.get_or_insert_with(|| kind.clone());
+        history.acted_on |= by == Role::OldController;
+        if let Some(ending) = &job.ending {
+            history.ending.get_or_insert_with(|| ending.clone());
             history.finished_at.get_or_insert(step);
         }
     }
 
     fn note_mirror(&mut self, workload: &str, before: Option<&JobFacts>, after: Option<&JobFacts>, by: Role) {
         let step = self.step;
-        if let Some(after) = after.filter(|_| by == Role::Dispatcher && before.is_none()) {
-            self.made.insert(after.uid.clone());
-        }
         let history = self.histories.entry(workload.to_owned()).or_default();
         history.meddled |= by == Role::Foreigner;
         if let Some(after) = after {
@@ -188,9 +240,30 @@ impl Truth {
 }
 
 impl Truth {
-    /// Every workload is finished, waits for its user, or says why it waits; orphans are gone.
+    /// Every workload is finished, waits for its user or for what will not come by itself; orphans are gone.
     pub fn is_settled(&self) -> bool {
-        self.workloads().all(|workload| workload.ending.is_some() || workload.suspended) && !self.has_orphans()
+        let settled = |workload: &JobFacts| {
+            workload.ending.is_some()
+                || workload.suspended
+                || self.history(&workload.uid).is_some_and(|history| history.acted_on)
+                || self.waits_for_lost_worker(workload)
+                || self.waits_for_name(workload)
+        };
+        self.workloads().all(settled) && !self.has_orphans()
+    }
+
+    /// It says that its worker is missing, and the cluster on which it was placed is no more.
+    pub fn waits_for_lost_worker(&self, workload: &JobFacts) -> bool {
+        let missing = workload.told.as_ref().is_some_and(|(_, reason)| reason == conditions::REASON_WORKER_MISSING);
+        let replaced = |at: &PlacementFacts| self.identity(&at.worker) != Some(&at.identity);
+        missing && workload.placement.as_ref().is_some_and(replaced)
+    }
+
+    /// It says that its worker refuses it, and another Job has its name there.
+    fn waits_for_name(&self, workload: &JobFacts) -> bool {
+        let refused = workload.told.as_ref().is_some_and(|(_, reason)| reason == conditions::REASON_REFUSED);
+        let holder = workload.placement.as_ref().and_then(|at| self.job(&at.worker, &workload.name));
+        refused && holder.is_some_and(|holder| holder.origin_uid.as_ref() != Some(&workload.uid))
     }
 
     /// There is neither a workload nor a mirror, and nothing runs.

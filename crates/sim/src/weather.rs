@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use jobferry_testkit::fault::{Asked, Fate, Fates, Road, WatchFate};
@@ -11,6 +11,14 @@ use tokio_util::sync::CancellationToken;
 use crate::dice::Dice;
 use crate::faults::{Fault, FaultSet, OF_REQUESTS, OF_WATCHES};
 use crate::hub::Hub;
+use crate::script::Script;
+
+/// Until what befell a watch is over: a watch lasts a minute, its next list a while.
+const AFTER_A_WATCH: Duration = Duration::from_secs(120);
+/// Of a thousand lists, how many are old.
+const STALE_PER_MILLE: u64 = 200;
+/// By how many writes a list is behind at most: those of some tens of seconds.
+const MOST_STALE: u64 = 60;
 
 /// How bad the weather is, for all links of a run.
 pub(crate) struct Weather {
@@ -23,6 +31,8 @@ pub(crate) struct Weather {
     counts: Mutex<BTreeMap<Fault, u64>>,
     /// Clusters whose every answer takes seconds.
     slow: Mutex<BTreeSet<String>>,
+    /// What is not left to chance.
+    script: Mutex<Script>,
     hub: Arc<Hub>,
 }
 
@@ -36,8 +46,14 @@ impl Weather {
             storming: AtomicBool::new(false),
             counts: Mutex::default(),
             slow: Mutex::default(),
+            script: Mutex::default(),
             hub,
         }
+    }
+
+    /// What is not left to chance.
+    pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
+        self.script.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Which kinds of trouble there are.
@@ -116,6 +132,8 @@ pub(crate) struct Link {
     life: Life,
     road: Road,
     dice: Mutex<Dice>,
+    /// Decides which lists are old; of its own, so that the other draws stay what they are.
+    past: Mutex<Dice>,
 }
 
 impl Link {
@@ -123,8 +141,21 @@ impl Link {
     pub(crate) fn new(who: &str, cluster: &str, seed: u64, weather: &Arc<Weather>, life: &Life, road: Road) -> Self {
         let name = format!("{who}>{cluster}");
         let dice = Mutex::new(Dice::new(seed, &name));
+        let past = Mutex::new(Dice::new(seed, &format!("past of {name}")));
         let cluster = cluster.to_owned();
-        Self { name, cluster, weather: Arc::clone(weather), life: life.clone(), road, dice }
+        Self { name, cluster, weather: Arc::clone(weather), life: life.clone(), road, dice, past }
+    }
+
+    /// By how many writes a list is behind, if it is.
+    pub(crate) fn staleness(&self, asked: &Asked) -> Option<u64> {
+        if !self.weather.is_storming() || !self.weather.faults.has(Fault::StaleList) {
+            return None;
+        }
+        let mut dice = self.past.lock().unwrap_or_else(PoisonError::into_inner);
+        let behind = dice.per_mille(STALE_PER_MILLE).then(|| dice.between(1, MOST_STALE))?;
+        self.weather.count(Fault::StaleList, format_args!("{} {}: by {behind} writes", self.name, asked.path));
+        self.weather.hub.disturb_for(&self.cluster, AFTER_A_WATCH);
+        Some(behind)
     }
 
     fn roll<T>(&self, roll: impl FnOnce(&mut Dice) -> T) -> T {
@@ -169,6 +200,10 @@ impl Fates for Link {
         let (least, most) = if slow { (1000, 9000) } else { (1, 4) };
         let time = self.roll(|dice| dice.time(Duration::from_millis(least), Duration::from_millis(most)));
         let on_the_way = Fate::Late(time);
+        if let Some(fate) = self.weather.script().of_request(&self.name, asked) {
+            self.weather.hub.log.say(format_args!("-- {} {} {}: {fate:?}", self.name, asked.method, asked.path));
+            return fate;
+        }
         if !self.weather.is_storming() {
             return on_the_way;
         }
@@ -188,6 +223,10 @@ impl Fates for Link {
     }
 
     fn of_watch(&self, asked: &Asked) -> WatchFate {
+        if let Some(fate) = self.weather.script().of_watch(&self.name, asked) {
+            self.weather.hub.log.say(format_args!("-- {} watches {}: {fate:?}", self.name, asked.path));
+            return fate;
+        }
         if !self.weather.is_storming() {
             return WatchFate::Undisturbed;
         }
@@ -205,8 +244,7 @@ impl Fates for Link {
         });
         let Some((fault, fate)) = drawn else { return WatchFate::Undisturbed };
         weather.count(fault, format_args!("{name} {}: {fate:?}", asked.path));
-        // Until it is over: a watch lasts a minute, its next list a while.
-        weather.hub.disturb_for(&self.cluster, Duration::from_secs(120));
+        weather.hub.disturb_for(&self.cluster, AFTER_A_WATCH);
         fate
     }
 

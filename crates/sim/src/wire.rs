@@ -10,28 +10,31 @@ use http_body_util::{BodyExt, Full};
 use jobferry_apiserver::{ApiServer, ResponseBody};
 use jobferry_testkit::fault::{AnswerBody, Asked, BoxError};
 use kube::client::Body;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tower::ServiceExt;
 
 use crate::admission::Rule;
+use crate::cluster::Address;
 use crate::facts::JobFacts;
 use crate::hub::{Exchange, Hub};
 use crate::narrow;
 use crate::sabotage::Sabotage;
-use crate::truth::Role;
+use crate::truth::{Role, is_manager};
 
 /// An API server and somebody who talks to it.
 #[derive(Clone)]
 pub(crate) struct Wire {
-    pub(crate) server: ApiServer,
+    pub(crate) address: Address,
     pub(crate) cluster: Arc<str>,
     pub(crate) who: Arc<str>,
     pub(crate) role: Role,
+    /// The manager that a dispatcher works for.
+    pub(crate) home: Arc<str>,
     pub(crate) hub: Arc<Hub>,
     /// A protection that is taken out of a dispatcher's requests.
     pub(crate) sabotage: Option<Sabotage>,
     /// What the cluster does to a dispatcher's requests at present.
-    pub(crate) rule: Arc<Mutex<Option<Rule>>>,
+    pub(crate) rules: Arc<Mutex<Vec<Rule>>>,
 }
 
 impl tower::Service<Request<Body>> for Wire {
@@ -63,37 +66,52 @@ impl Wire {
                 return Ok(said(code, &lie));
             }
         }
-        let rule = *self.rule.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(rule) = rule.filter(|_| self.role == Role::Dispatcher) {
+        let rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        for rule in rules.into_iter().filter(|_| self.role == Role::Dispatcher) {
             if let Some((code, refusal)) = rule.refuse(&asked) {
                 self.log(&asked, job_of(&asked.path, &body).as_ref(), "", code.as_u16());
+                self.report(asked, body, code.as_u16(), None);
                 return Ok(said(code, &refusal));
             }
             body = rule.change(&asked, body);
         }
         let is_write = asked.method != Method::GET;
         let job = is_write.then(|| job_of(&asked.path, &body)).flatten();
+        let (number, server) = self.address.resolve();
         let target = match &job {
-            Some(job) if self.role == Role::Dispatcher => self.read(job).await,
+            Some(job) if self.role == Role::Dispatcher => read(&server, &job.path).await,
             _ => None,
         };
-        let response = self.ask(Request::from_parts(parts, Full::new(body.clone()))).await;
+        let response = ask(&server, Request::from_parts(parts, Full::new(body.clone()))).await;
         let code = response.status().as_u16();
         self.log(&asked, job.as_ref(), &gist(&asked, &body), code);
         if asked.is_watch {
             return Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()));
         }
-        if let Some(job) = job.as_ref().filter(|_| code < 300) {
-            let after = self.read(job).await;
+        // What happens in a cluster that was replaced meanwhile is of no interest to anybody.
+        let is_there = self.address.resolve().0 == number;
+        if let Some(job) = job.as_ref().filter(|_| code < 300 && is_there) {
+            let after = read(&server, &job.path).await;
+            let is_new = asked.method == Method::POST && self.role == Role::Dispatcher && !is_manager(&self.cluster);
+            if let Some(made) = after.as_ref().filter(|_| is_new) {
+                self.hub.made(made, &self.home);
+            }
             self.hub.changed(&self.cluster, &job.name, after.as_ref(), self.role);
         }
-        if is_write {
-            let Self { who, cluster, role, .. } = &self;
-            let (who, cluster) = (who.to_string(), cluster.to_string());
-            let Asked { method, path, .. } = asked;
-            self.hub.asked(&Exchange { who, role: *role, cluster, method, path, body, code, target });
+        if is_there {
+            self.report(asked, body, code, target);
         }
         Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
+    }
+
+    /// Tells the hub of a write.
+    fn report(&self, asked: Asked, body: Bytes, code: u16, target: Option<JobFacts>) {
+        let Self { who, home, cluster, role, .. } = self;
+        let (who, home, cluster) = (who.to_string(), home.to_string(), cluster.to_string());
+        let Asked { method, path, .. } = asked;
+        if method != Method::GET {
+            self.hub.asked(&Exchange { who, home, role: *role, cluster, method, path, body, code, target });
+        }
     }
 
     fn log(&self, asked: &Asked, job: Option<&JobPath>, gist: &str, code: u16) {
@@ -104,23 +122,46 @@ impl Wire {
         self.hub.log.say(format_args!("{cluster}: {who} {verb} {path} {name}{gist} -> {code}"));
     }
 
-    /// A Job as it is stored now.
-    async fn read(&self, job: &JobPath) -> Option<JobFacts> {
-        let request = Request::get(&job.path).body(Full::new(Bytes::new())).ok()?;
-        let response = self.ask(request).await;
-        if response.status() != 200 {
-            return None;
+    /// One write that concerns nobody here, and is not told.
+    pub(crate) async fn write_elsewhere(&self, number: u32) {
+        let (_, server) = self.address.resolve();
+        let object = json!({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "elsewhere"},
+                            "data": {"number": number.to_string()}});
+        let path = "/api/v1/namespaces/default/configmaps";
+        let request = if number == 0 { Request::post(path) } else { Request::put(format!("{path}/elsewhere")) };
+        if let Ok(request) = request.body(Full::new(object.to_string().into())) {
+            ask(&server, request).await;
         }
-        let body = response.into_body().collect().await.ok()?.to_bytes();
-        let job: Value = serde_json::from_slice(&body).ok()?;
-        Some(JobFacts::of(&job))
     }
 
-    async fn ask(&self, request: Request<Full<Bytes>>) -> Response<ResponseBody> {
-        match self.server.service().oneshot(request).await {
-            Ok(response) => response,
-            Err(never) => match never {},
-        }
+    /// Who the cluster is, and all of its Jobs.
+    pub(crate) async fn census(&self) -> (String, Vec<JobFacts>) {
+        let (_, server) = self.address.resolve();
+        let system = fetch(&server, "/api/v1/namespaces/kube-system").await.unwrap_or_default();
+        let list = fetch(&server, "/apis/batch/v1/jobs").await.unwrap_or_default();
+        let jobs = list["items"].as_array().into_iter().flatten().map(JobFacts::of).collect();
+        (system["metadata"]["uid"].as_str().unwrap_or_default().to_owned(), jobs)
+    }
+}
+
+/// A Job as it is stored now.
+async fn read(server: &ApiServer, path: &str) -> Option<JobFacts> {
+    fetch(server, path).await.map(|job| JobFacts::of(&job))
+}
+
+async fn fetch(server: &ApiServer, path: &str) -> Option<Value> {
+    let response = ask(server, Request::get(path).body(Full::new(Bytes::new())).ok()?).await;
+    if response.status() != 200 {
+        return None;
+    }
+    let body = response.into_body().collect().await.ok()?.to_bytes();
+    serde_json::from_slice(&body).ok()
+}
+
+async fn ask(server: &ApiServer, request: Request<Full<Bytes>>) -> Response<ResponseBody> {
+    match server.service().oneshot(request).await {
+        Ok(response) => response,
+        Err(never) => match never {},
     }
 }
 

@@ -2,10 +2,13 @@
 //! that takes many minutes and gigabytes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests say what went wrong by panicking")]
 
-use jobferry_sim::model::{SMALL_WORLDS, explore};
+use jobferry_sim::model::{Flaw, SMALL_WORLDS, explore};
+use jobferry_sim::planted::IN_THE_MODEL;
 
 /// As many states of each world as a debug build goes through in minutes.
 const STATES: usize = 400_000;
+/// Enough for the planted bugs that lie deepest.
+const DEEP: usize = 4_000_000;
 
 #[test]
 #[ignore = "takes minutes: cargo xtask test --full"]
@@ -14,5 +17,17 @@ fn no_small_world_breaks_a_promise() {
         let report = explore(budget, None, STATES);
         println!("{name}: {} states, depth {}, all of them: {}", report.states, report.depth, report.complete);
         assert!(report.counterexample.is_none(), "{name}: {}", report.counterexample.unwrap());
+    }
+}
+
+#[test]
+#[ignore = "takes minutes: cargo xtask test --full"]
+fn the_planted_bugs_that_lie_deep_are_found_as_well() {
+    let planted = |flaw: &&Flaw| IN_THE_MODEL.iter().all(|bug| bug.flaw != **flaw);
+    assert_eq!(Flaw::ALL.iter().filter(planted).collect::<Vec<_>>(), [&Flaw::NoWindow]);
+    for bug in IN_THE_MODEL.iter().filter(|bug| bug.is_long) {
+        let found = bug.find(DEEP).unwrap_or_else(|| panic!("{} was not found", bug.what));
+        println!("{}: {} after {}", bug.what, found.promise, found.needed);
+        assert_eq!(found.promise, bug.promise, "{}: {}", bug.what, found.story);
     }
 }

@@ -1,34 +1,16 @@
 //! Each planted bug is found, by the checker that watches the promise it breaks, within a bounded number of seeds.
 
-use jobferry_sim::{Sabotage, Settings, run};
-
-/// The promises by which it may be found, and within how many seeds.
-const fn expected(sabotage: Sabotage) -> (&'static [&'static str], u64) {
-    match sabotage {
-        Sabotage::NoVersion => (&["never-twice", "never-again", "legal"], 40),
-        Sabotage::NoUidOnDelete | Sabotage::NoMarks => (&["own-only"], 5),
-        Sabotage::FalseGone => (&["budget", "calm"], 20),
-        Sabotage::RawStatus => (&["legal"], 5),
-        Sabotage::UnwrittenEnd => (&["never-lost"], 5),
-        Sabotage::UnsentDelete => (&["clean"], 5),
-    }
-}
+use jobferry_sim::Sabotage;
+use jobferry_sim::planted::AT_THE_WIRE;
 
 #[test]
 fn every_planted_bug_is_found_by_the_checker_of_the_promise_it_breaks() {
-    for sabotage in Sabotage::ALL {
-        let (promises, within) = expected(sabotage);
-        let settings = Settings { sabotage: Some(sabotage), ..Settings::default() };
-        let found = (1..=within).find_map(|seed| {
-            let outcome = run(seed, &settings).unwrap();
-            outcome.violations.into_iter().next().map(|(found, _)| (seed, found))
-        });
-        match found {
-            Some((seed, found)) if promises.contains(&found.promise) => {
-                println!("{sabotage:?}: {}, seed {seed}", found.promise);
-            }
-            Some((seed, found)) => panic!("{sabotage:?}: seed {seed} broke another promise than {promises:?}: {found}"),
-            None => panic!("{sabotage:?} was not found by {promises:?} within {within} seeds"),
+    assert!(Sabotage::ALL.iter().all(|sabotage| AT_THE_WIRE.iter().any(|bug| bug.sabotage == *sabotage)));
+    for bug in AT_THE_WIRE {
+        match bug.find().unwrap() {
+            Some(found) if bug.promises.contains(&found.promise) => println!("{}: {}", bug.what, found.needed),
+            Some(found) => panic!("{}: another promise than {:?} was broken: {}", bug.what, bug.promises, found.story),
+            None => panic!("{} was not found by {:?} within {} seeds", bug.what, bug.promises, bug.within),
         }
     }
 }

@@ -6,7 +6,7 @@ use http::Method;
 
 use super::{Checker, Rest, Seen, Violation, words};
 use crate::hub::Exchange;
-use crate::truth::{MANAGER, Role, Truth};
+use crate::truth::{Role, Truth, is_manager};
 
 /// Writes on the manager beyond one for each change of the mirror or by the user: the placement, its renewals by a
 /// dispatcher that takes over, the word to people while it waits.
@@ -30,12 +30,13 @@ impl Checker for Budget {
         if exchange.role != Role::Dispatcher {
             return Vec::new();
         }
-        let is_patch = exchange.cluster == MANAGER && exchange.method == Method::PATCH && exchange.succeeded();
+        let is_patch = is_manager(&exchange.cluster) && exchange.method == Method::PATCH && exchange.succeeded();
         if let Some(workload) = exchange.target.as_ref().filter(|_| is_patch) {
             *self.written.entry(workload.uid.clone()).or_default() += 1;
         }
-        // A lease is renewed every few seconds, for as long as it is held.
-        if exchange.path.contains("/leases") {
+        // A lease is renewed every few seconds, for as long as it is held; Events have a budget of their own and one path
+        // for all.
+        if exchange.path.contains("/leases") || exchange.path.contains("/events") {
             return Vec::new();
         }
         let key = (exchange.who.clone(), exchange.cluster.clone(), exchange.path.clone());

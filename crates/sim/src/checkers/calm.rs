@@ -4,7 +4,7 @@ use http::Method;
 
 use super::{Checker, Seen, Violation, words};
 use crate::facts::JobFacts;
-use crate::truth::{MANAGER, Role, Truth};
+use crate::truth::{Role, Truth, is_manager};
 
 pub(super) struct Calm;
 
@@ -12,7 +12,7 @@ impl Checker for Calm {
     fn see(&mut self, seen: &Seen<'_>, truth: &Truth) -> Vec<Violation> {
         let Seen::Asked(exchange) = seen else { return Vec::new() };
         let is_delete = exchange.role == Role::Dispatcher && exchange.method == Method::DELETE;
-        if !is_delete || exchange.cluster == MANAGER || !exchange.succeeded() {
+        if !is_delete || is_manager(&exchange.cluster) || !exchange.succeeded() {
             return Vec::new();
         }
         // What the worker's admission made unusable is taken back.
@@ -27,7 +27,7 @@ impl Checker for Calm {
         let is_current = workload
             .placement
             .as_ref()
-            .is_some_and(|(worker, epoch)| **worker == exchange.cluster && Some(*epoch) == mirror.epoch);
+            .is_some_and(|at| at.worker == exchange.cluster && Some(at.epoch) == mirror.epoch);
         if !is_current {
             return Vec::new();
         }

@@ -1,7 +1,8 @@
 //! isolated: a slow, hung or broken worker delays nothing on the others.
 //!
 //! When neither the worker nor the manager nor a dispatcher is in trouble, a placement is followed by its mirror at once,
-//! and the end of a mirror by the end of its workload, whatever the other workers do.
+//! and the end of a mirror by the end of its workload, whatever the other workers do. A name that is taken on the worker is
+//! another matter.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio::time::Instant;
 
 use super::{Checker, Seen, Violation, words};
 use crate::facts::JobFacts;
-use crate::truth::{MANAGER, Truth};
+use crate::truth::{MANAGER, Truth, is_manager};
 
 /// A healthy way takes milliseconds.
 const AT_ONCE: Duration = Duration::from_secs(20);
@@ -29,7 +30,7 @@ pub(super) struct Isolated {
 impl Checker for Isolated {
     fn see(&mut self, seen: &Seen<'_>, truth: &Truth) -> Vec<Violation> {
         let Seen::Changed { cluster, before, after: Some(after), .. } = seen else { return Vec::new() };
-        let found = if *cluster == MANAGER {
+        let found = if is_manager(cluster) {
             self.see_workload(*before, after, truth)
         } else {
             self.see_mirror(cluster, *before, after, truth)
@@ -41,8 +42,13 @@ impl Checker for Isolated {
 impl Isolated {
     fn see_workload(&mut self, before: Option<&JobFacts>, after: &JobFacts, truth: &Truth) -> Option<Violation> {
         let known = before.and_then(|before| before.placement.as_ref());
-        if let Some((worker, epoch)) = after.placement.as_ref().filter(|placement| Some(*placement) != known) {
-            self.placed.insert(after.uid.clone(), (worker.clone(), *epoch, Instant::now()));
+        if let Some(at) = after.placement.as_ref().filter(|placement| Some(*placement) != known) {
+            // A name that an earlier mirror still guards is waited for.
+            let is_free = truth.job(&at.worker, &after.name).is_none();
+            self.placed.remove(&after.uid);
+            if is_free {
+                self.placed.insert(after.uid.clone(), (at.worker.clone(), at.epoch, Instant::now()));
+            }
         }
         after.ending.as_ref()?;
         let (worker, since) = self.ended.remove(&after.uid)?;

@@ -1,9 +1,11 @@
 //! never-lost: once a mirror has finished, its result reaches the manager.
 //!
-//! Documented limit: when somebody else deletes the mirror, its end may never have been seen.
+//! Documented limits: when somebody else deletes the mirror, its end may never have been seen; a workload whose worker was
+//! lost for as long as its policy allows has failed, whatever its mirror comes to; what an old Job controller of the
+//! management cluster runs itself is left to it.
 
 use super::{Checker, Rest, Violation, words};
-use crate::truth::Truth;
+use crate::truth::{History, Truth};
 
 pub(super) struct NeverLost;
 
@@ -14,12 +16,13 @@ impl Checker for NeverLost {
         }
         let mut found = Vec::new();
         for workload in truth.workloads().filter(|workload| !workload.deleting) {
-            let Some(history) = truth.history(&workload.uid).filter(|history| !history.meddled) else { continue };
+            let exempt = |history: &&History| history.meddled || history.acted_on || history.was_given_up();
+            let Some(history) = truth.history(&workload.uid).filter(|history| !exempt(history)) else { continue };
             let Some(expected) = &history.mirror_ending else { continue };
-            if history.ending.as_ref() == Some(expected) {
+            let shown = history.ending.as_ref().map_or("unfinished", |(kind, _)| kind.as_str());
+            if shown == expected {
                 continue;
             }
-            let shown = history.ending.as_deref().unwrap_or("unfinished");
             let what = format!("the mirror of {} ended as {expected}, the workload shows {shown}", workload.name);
             found.push(Violation { promise: "never-lost", about: words(truth, &workload.uid), what });
         }

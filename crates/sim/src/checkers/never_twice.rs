@@ -1,4 +1,7 @@
 //! never-twice: no workload runs in two clusters at once.
+//!
+//! Documented limits: a worker that is restored from a backup runs again what it had then; an old Job controller of the
+//! management cluster runs what is delegated.
 
 use super::{Checker, Seen, Violation, words};
 use crate::truth::Truth;
@@ -9,7 +12,8 @@ impl Checker for NeverTwice {
     fn see(&mut self, seen: &Seen<'_>, truth: &Truth) -> Vec<Violation> {
         let Seen::Started { workload, .. } = seen else { return Vec::new() };
         let clusters = truth.running_in(workload);
-        if clusters.len() < 2 {
+        let exempt = truth.history(workload).is_some_and(|history| history.turned_back || history.acted_on);
+        if clusters.len() < 2 || exempt {
             return Vec::new();
         }
         let what = format!("workload {workload} runs in {} at once", clusters.join(" and "));

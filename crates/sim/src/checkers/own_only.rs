@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::{Checker, Seen, Violation};
 use crate::hub::Exchange;
-use crate::truth::{MANAGER, Role, Truth};
+use crate::truth::{Role, Truth, is_manager};
 
 pub(super) struct OwnOnly;
 
@@ -33,8 +33,8 @@ fn wrong(exchange: &Exchange, truth: &Truth) -> Option<&'static str> {
         return None;
     }
     let target = exchange.target.as_ref()?;
-    if exchange.cluster == MANAGER {
+    if is_manager(&exchange.cluster) {
         return (!target.is_workload).then_some("a Job that is not delegated to us");
     }
-    (!truth.is_ours(target)).then_some("a Job without our marks")
+    (!truth.belongs_to(target, &exchange.home)).then_some("a Job without the marks of its manager")
 }

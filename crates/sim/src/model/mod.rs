@@ -31,8 +31,8 @@ pub use flaw::Flaw;
 pub use search::{Counterexample, Report, explore};
 pub use world::Budget;
 
-/// The small worlds: in each of them one thing goes wrong, at any moment.
-pub const SMALL_WORLDS: [(&str, Budget); 7] = [
+/// The small worlds: in most of them one thing goes wrong, at any moment.
+pub const SMALL_WORLDS: [(&str, Budget); 9] = [
     ("nothing goes wrong", Budget::of_faults(0)),
     ("a worker refuses once", Budget { refusals: 1, ..Budget::of_one_kind() }),
     ("a dispatcher crashes", Budget { crashes: 1, ..Budget::of_one_kind() }),
@@ -40,6 +40,8 @@ pub const SMALL_WORLDS: [(&str, Budget); 7] = [
     ("a request is late, or lost, or its answer is", Budget { requests: 1, ..Budget::of_one_kind() }),
     ("a stranger deletes the mirror or takes its name", Budget { strangers: 1, ..Budget::of_one_kind() }),
     ("the user deletes, suspends or resumes", Budget { users: 1, ..Budget::of_one_kind() }),
+    ("the user deletes and creates again", Budget { users: 2, ..Budget::of_one_kind() }),
+    ("two things go wrong", Budget { under_way: 2, ..Budget::of_faults(2) }),
 ];
 
 /// A promise that is broken.

@@ -1,0 +1,216 @@
+//! The planted bugs: what each takes out, where it shows, and which promise it breaks there. Tests and `--planted` go
+//! through the same list.
+
+use std::fmt::Write as _;
+
+use crate::model::{Budget, Flaw, explore};
+use crate::run::{RunError, Settings, run};
+use crate::sabotage::Sabotage;
+
+/// A protection that is taken out of the requests, or of the answers, of the dispatcher that ships.
+#[derive(Debug, Clone, Copy)]
+pub struct AtTheWire {
+    /// What is taken out.
+    pub sabotage: Sabotage,
+    /// In words.
+    pub what: &'static str,
+    /// The promises by which it may be found.
+    pub promises: &'static [&'static str],
+    /// Within how many seeds.
+    pub within: u64,
+}
+
+/// Bugs that the seeds find.
+pub const AT_THE_WIRE: [AtTheWire; 7] = [
+    AtTheWire {
+        sabotage: Sabotage::NoVersion,
+        what: "status writes without resourceVersion",
+        promises: &["never-twice", "never-again", "legal", "budget"],
+        within: 40,
+    },
+    AtTheWire { sabotage: Sabotage::NoUidOnDelete, what: "deletes without a UID", promises: &["own-only"], within: 5 },
+    AtTheWire {
+        sabotage: Sabotage::FalseGone,
+        what: "a workload counts as gone without proof",
+        promises: &["budget", "calm"],
+        within: 20,
+    },
+    AtTheWire {
+        sabotage: Sabotage::RawStatus,
+        what: "a status that was not projected",
+        promises: &["legal"],
+        within: 5,
+    },
+    AtTheWire {
+        sabotage: Sabotage::NoMarks,
+        what: "mirrors without the mark of their origin",
+        promises: &["own-only", "budget"],
+        within: 5,
+    },
+    AtTheWire {
+        sabotage: Sabotage::UnwrittenEnd,
+        what: "the end of a workload taken as written before it is",
+        promises: &["never-lost"],
+        within: 5,
+    },
+    AtTheWire {
+        sabotage: Sabotage::UnsentDelete,
+        what: "an orphan taken as deleted before it is",
+        promises: &["clean"],
+        within: 5,
+    },
+];
+
+/// A protection of the protocol that is taken out of the model.
+#[derive(Debug, Clone, Copy)]
+pub struct InTheModel {
+    /// What is taken out.
+    pub flaw: Flaw,
+    /// In words.
+    pub what: &'static str,
+    /// What goes wrong in the world in which it shows.
+    pub world: &'static str,
+    /// The same.
+    pub budget: Budget,
+    /// The promise that it breaks.
+    pub promise: &'static str,
+    /// The search for it takes minutes.
+    pub is_long: bool,
+}
+
+const QUIET: Budget = Budget { under_way: 2, ..Budget::of_faults(0) };
+const ONE: Budget = Budget { faults: 1, ..QUIET };
+
+/// Bugs that the search finds, with the shortest way there.
+///
+/// [`Flaw::NoWindow`] is not among them: what a mirror is made of is read again, or dropped, when its window is over, and a
+/// record that has changed by then stops the create. The window only makes it sure that no more time passes after that.
+pub const IN_THE_MODEL: [InTheModel; 9] = [
+    InTheModel {
+        flaw: Flaw::NoVersion,
+        what: "status writes without resourceVersion",
+        world: "a broken connection",
+        budget: Budget { cuts: 1, ..ONE },
+        promise: "never-twice",
+        is_long: false,
+    },
+    InTheModel {
+        flaw: Flaw::NoUid,
+        what: "deletes without a UID",
+        world: "the user deletes and creates again",
+        budget: Budget { users: 2, ..QUIET },
+        promise: "calm",
+        is_long: true,
+    },
+    InTheModel {
+        flaw: Flaw::DeleteByOldView,
+        what: "deletes by UID only, on an old view",
+        world: "no fault",
+        budget: QUIET,
+        promise: "never-again",
+        is_long: false,
+    },
+    InTheModel {
+        flaw: Flaw::RefusalIsProof,
+        what: "a refused create counts as proof of absence",
+        world: "a request without an answer, a refusal",
+        budget: Budget { faults: 2, requests: 1, refusals: 1, ..QUIET },
+        promise: "never-twice",
+        is_long: true,
+    },
+    InTheModel {
+        flaw: Flaw::ReadIsProof,
+        what: "every fresh read of a mirror counts as proof of its absence",
+        world: "no fault",
+        budget: QUIET,
+        promise: "never-lost",
+        is_long: false,
+    },
+    InTheModel {
+        flaw: Flaw::OldProof,
+        what: "a proof of absence from before the record changed",
+        world: "no fault",
+        budget: QUIET,
+        promise: "never-lost",
+        is_long: false,
+    },
+    InTheModel {
+        flaw: Flaw::NoQuarantine,
+        what: "a move without quarantine",
+        world: "a refusal",
+        budget: Budget { refusals: 1, ..ONE },
+        promise: "never-twice",
+        is_long: false,
+    },
+    InTheModel {
+        flaw: Flaw::NoGuard,
+        what: "a finished mirror deleted as soon as its workload is gone",
+        world: "the user deletes",
+        budget: Budget { users: 1, ..QUIET },
+        promise: "never-again",
+        is_long: true,
+    },
+    InTheModel {
+        flaw: Flaw::NoProofOfGone,
+        what: "orphans deleted without proof",
+        world: "a crash",
+        budget: Budget { crashes: 1, ..ONE },
+        promise: "calm",
+        is_long: false,
+    },
+];
+
+/// What it took to find a planted bug.
+#[derive(Debug)]
+pub struct Found {
+    /// The promise that was seen to be broken.
+    pub promise: &'static str,
+    /// How long it took: a seed, or steps and states.
+    pub needed: String,
+    /// The broken promise in full.
+    pub story: String,
+}
+
+impl AtTheWire {
+    /// Runs seeds until a promise is broken.
+    pub fn find(&self) -> Result<Option<Found>, RunError> {
+        let settings = Settings { sabotage: Some(self.sabotage), ..Settings::default() };
+        for seed in 1..=self.within {
+            if let Some((found, _)) = run(seed, &settings)?.violations.into_iter().next() {
+                let (promise, needed, story) = (found.promise, format!("seed {seed}"), found.to_string());
+                return Ok(Some(Found { promise, needed, story }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+impl InTheModel {
+    /// Searches at most so many states.
+    pub fn find(&self, limit: usize) -> Option<Found> {
+        let report = explore(self.budget, Some(self.flaw), limit);
+        let found = report.counterexample?;
+        let needed = format!("{} steps, {} ({} states)", found.steps.len(), self.world, report.states);
+        Some(Found { promise: found.promise, needed, story: found.to_string() })
+    }
+}
+
+/// The table of all of them, as it stands in the documentation; the number of those that were not found.
+pub fn table(limit: usize) -> Result<(String, usize), RunError> {
+    let mut text = String::from("| planted bug | found by | needed |\n| --- | --- | --- |\n");
+    let mut missed = 0;
+    let mut row = |what: &str, found: Option<Found>| {
+        let Found { promise, needed, .. } = found.unwrap_or_else(|| {
+            missed += 1;
+            Found { promise: "-", needed: "not found".into(), story: String::new() }
+        });
+        let _ = writeln!(text, "| {what} | {promise} | {needed} |");
+    };
+    for bug in IN_THE_MODEL {
+        row(bug.what, bug.find(limit));
+    }
+    for bug in AT_THE_WIRE {
+        row(&format!("at the wire: {}", bug.what), bug.find()?);
+    }
+    Ok((text, missed))
+}
