@@ -67,7 +67,13 @@ async fn queue_for(cluster: &Cluster, time: Duration) {
 /// Resumes every suspended Job of a worker, as its queue does when there is room.
 pub(crate) async fn admit_all(cluster: &Cluster) {
     let queue = cluster.client("queue", Role::Cluster);
-    let list: Value = kubeio::get(&queue, JOBS, ANSWER_WITHIN).await.unwrap_or_default();
+    // The server may stand still for a while.
+    let list: Value = loop {
+        match kubeio::get(&queue, JOBS, ANSWER_WITHIN).await {
+            Ok(list) => break list,
+            Err(_) => sleep(ANSWER_WITHIN).await,
+        }
+    };
     for job in list["items"].as_array().into_iter().flatten().filter(|job| job["spec"]["suspend"] == true) {
         let name = job["metadata"]["name"].as_str().unwrap_or_default();
         edit(&queue, &format!("{JOBS}/{name}"), json!({"spec": {"suspend": false}})).await;

@@ -177,7 +177,11 @@ impl Cluster {
             works.machines.switch_off();
             works.machines = Machines::default();
             works.seed = works.seed.wrapping_add(1);
+            let (_, before) = self.address.resolve();
             self.address.replace(server(&works.clock, works.seed));
+            // Nobody is connected to what is no more.
+            before.thaw();
+            before.turn_back(&before.snapshot());
         }
         self.begin_shift();
         self.introduce().await;
