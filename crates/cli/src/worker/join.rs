@@ -94,14 +94,13 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let worker_version = preflight::version(&worker, "worker").await?;
     let identity = preflight::identity(&worker, "worker").await?;
     ensure!(identity != origin, "this is the management cluster itself; it cannot be its own worker");
-    let known = check_joined(&joined(&manager).await?, &args.name, &identity, args.renew)?;
-    let namespaces = match known.and_then(|known| known.spec.namespaces) {
-        Some(before) if args.namespaces.is_empty() => before,
-        _ => args.namespaces.clone(),
-    };
+    let registered = joined(&manager).await?;
+    let installed = registered.is_some();
+    let known = check_joined(&registered.unwrap_or_default(), &args.name, &identity, args.renew)?;
+    let namespaces = all_namespaces(known.as_ref(), &args.namespaces)?;
     preflight::reach(&way).await?;
     check_tokens(&worker).await?;
-    let joining = Joining { args: &args, way, origin, namespaces, labels, manager, worker };
+    let joining = Joining { args: &args, way, origin, namespaces, labels, manager, installed, worker };
     if args.print == Some(Side::Manager) {
         let token = joining.token().await?;
         print!("{}", manifests::yaml(&joining.on_manager(&token))?);
@@ -116,9 +115,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     println!("worker/{} {}", args.name, if args.renew { "renewed" } else { "joined" });
     if args.wait > 0 {
         let connected = wait_until_connected(&joining.manager, &args.name, args.wait).await;
-        connected.with_context(|| {
-            format!("it is joined, but not in use; `jobferry worker describe {0}` says more, `jobferry worker leave {0}` undoes it", args.name)
-        })?;
+        connected.with_context(|| not_in_use(&args.name, &joining.way))?;
         eprintln!("the dispatcher is connected to {}", args.name);
     }
     Ok(())
@@ -132,6 +129,8 @@ struct Joining<'a> {
     namespaces: Vec<String>,
     labels: Value,
     manager: Client,
+    /// The manager has our CRDs.
+    installed: bool,
     worker: Client,
 }
 
@@ -170,6 +169,7 @@ impl Joining<'_> {
             eprintln!("{line}");
             done.push(line);
         };
+        self.install().await?;
         for object in to_make {
             install::apply(&self.worker, &manifests::collection(&object)?, &object).await?;
             say(format!("on the worker: {} applied", manifests::name(&object)));
@@ -177,12 +177,27 @@ impl Joining<'_> {
         let token = self.token().await?;
         let ends = token::read(&token).map(|claims| format!(" until {}", claims.expires)).unwrap_or_default();
         eprintln!("on the worker: a token issued{ends}; the dispatcher renews it");
-        install::install(&self.manager).await?;
         for object in self.on_manager(&token) {
             install::apply(&self.manager, &manifests::collection(&object)?, &object).await?;
             say(format!("on the manager: {} applied", manifests::name(&object)));
         }
         Ok(())
+    }
+
+    /// What the manager must have comes first: without it nothing is made on the worker either. Whoever may not change CRDs
+    /// may still use those that are there.
+    async fn install(&self) -> anyhow::Result<()> {
+        let is_forbidden = |error: &anyhow::Error| {
+            let refusal = error.downcast_ref::<kubeio::CallError>().and_then(kubeio::CallError::refusal);
+            refusal.is_some_and(|refusal| refusal.code == 403)
+        };
+        match install::install(&self.manager).await {
+            Err(error) if self.installed && is_forbidden(&error) => {
+                eprintln!("on the manager: the CRDs stay as they are, you may not change them");
+                Ok(())
+            }
+            outcome => outcome,
+        }
     }
 
     async fn token(&self) -> anyhow::Result<String> {
@@ -232,7 +247,8 @@ fn parse_labels(labels: &[String]) -> anyhow::Result<Value> {
     Ok(Value::Object(map))
 }
 
-async fn joined(manager: &Client) -> anyhow::Result<Vec<Worker>> {
+/// The Workers that there are; `None` where nothing is installed yet.
+async fn joined(manager: &Client) -> anyhow::Result<Option<Vec<Worker>>> {
     #[derive(Deserialize)]
     struct List {
         items: Vec<Worker>,
@@ -240,12 +256,11 @@ async fn joined(manager: &Client) -> anyhow::Result<Vec<Worker>> {
     let mut tries = 0;
     loop {
         let error = match kubeio::get::<List>(manager, WORKERS, DEADLINE).await {
-            Ok(list) => return Ok(list.items),
+            Ok(list) => return Ok(Some(list.items)),
             Err(error) => error,
         };
         match error.refusal().map(|refusal| refusal.code) {
-            // Nothing is installed yet.
-            Some(404) => return Ok(Vec::new()),
+            Some(404) => return Ok(None),
             // A dispatcher that starts beside us has just installed it.
             Some(429 | 503) if tries < 20 => tries += 1,
             _ => return Err(error).context("cannot list the Workers of the management cluster"),
@@ -278,6 +293,21 @@ fn check_joined(workers: &[Worker], name: &str, identity: &str, renew: bool) -> 
     }
 }
 
+/// The namespaces that a worker is confined to: those that it has, and those that are added. Empty: all.
+fn all_namespaces(known: Option<&Worker>, added: &[String]) -> anyhow::Result<Vec<String>> {
+    let Some(known) = known else { return Ok(added.to_vec()) };
+    match &known.spec.namespaces {
+        // Its rights must not shrink under what is placed there.
+        None if !added.is_empty() => bail!(
+            "worker {0} takes workloads of all namespaces and cannot be confined while it is joined; remove it with \
+             `jobferry worker leave {0}`, then join it with --namespace",
+            known.metadata.name.as_deref().unwrap_or_default()
+        ),
+        None => Ok(Vec::new()),
+        Some(held) => Ok(held.iter().chain(added.iter().filter(|name| !held.contains(name))).cloned().collect()),
+    }
+}
+
 /// An API server without TokenRequest has no credentials to give: better to know before anything is made.
 async fn check_tokens(worker: &Client) -> anyhow::Result<()> {
     let resources: Value = kubeio::get(worker, "/api/v1", DEADLINE).await.context("the worker's API is not known")?;
@@ -297,6 +327,20 @@ async fn exists(client: &Client, namespace: &str) -> anyhow::Result<bool> {
         Err(error) if error.is_not_found() => Ok(false),
         Err(error) => Err(error).with_context(|| format!("cannot read namespace {namespace} of the worker")),
     }
+}
+
+fn not_in_use(name: &str, way: &Way) -> String {
+    let hint = if way.is_loopback() {
+        format!(
+            "; only this machine reaches {}: is the dispatcher elsewhere, join with --renew --server URL",
+            way.server
+        )
+    } else {
+        String::new()
+    };
+    format!(
+        "it is joined, but not in use; `jobferry worker describe {name}` says more, `jobferry worker leave {name}` undoes it{hint}"
+    )
 }
 
 fn half_way(error: anyhow::Error, args: &Args, done: &[String]) -> anyhow::Error {
@@ -343,6 +387,25 @@ mod tests {
                 (found, expected) => panic!("{name} {identity} {renew}: {found:?} instead of {expected:?}"),
             }
         }
+    }
+
+    #[test]
+    fn namespaces_are_added_and_never_taken_away() {
+        let joined_with = |namespaces: Option<&[&str]>| {
+            let mut worker = worker("eu-1", Some("a"));
+            worker.spec.namespaces = namespaces.map(|names| names.iter().map(ToString::to_string).collect());
+            worker
+        };
+        let added = |known: Option<&Worker>, added: &[&str]| {
+            all_namespaces(known, &added.iter().map(ToString::to_string).collect::<Vec<_>>()).ok()
+        };
+        let names = |names: &[&str]| Some(names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let (confined, everywhere) = (joined_with(Some(&["ml", "web"])), joined_with(None));
+        assert_eq!(added(None, &["ml"]), names(&["ml"]));
+        assert_eq!(added(Some(&confined), &["hr", "ml"]), names(&["ml", "web", "hr"]));
+        assert_eq!(added(Some(&confined), &[]), names(&["ml", "web"]));
+        assert_eq!(added(Some(&everywhere), &[]), names(&[]));
+        assert_eq!(added(Some(&everywhere), &["ml"]), None, "what runs elsewhere would be out of reach");
     }
 
     #[test]
