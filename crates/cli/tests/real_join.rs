@@ -12,9 +12,9 @@ use std::{
 };
 
 use jobferry_api::SYSTEM_NAMESPACE;
-use jobferry_testkit::User;
+use jobferry_testkit::{RealCluster, User};
 use joining::{Pair, WORKER};
-use support::{Background, eventually, fail, kubectl, succeed};
+use support::{Background, eventually, fail, jobferry, kubectl, succeed};
 
 /// A Job of some namespace, delegated; runs for so many seconds.
 fn job(namespace: &str, name: &str, seconds: u32) -> String {
@@ -55,6 +55,7 @@ async fn a_worker_that_is_confined_to_namespaces_comes_works_and_goes() {
     nothing_is_made_where_something_is_missing(&pair);
     it_joins_and_says_what_it_did(&pair);
     joining_twice_is_told_at_once(&pair);
+    who_may_not_change_crds_may_still_join(&pair);
     what_gitops_would_apply_is_what_is_there(&pair);
     it_takes_workloads_of_its_namespaces_only(&pair);
     let thiefs = its_credential_opens_nothing_else(&pair);
@@ -117,6 +118,36 @@ fn joining_twice_is_told_at_once(pair: &Pair) {
     assert!(started.elapsed() < Duration::from_secs(15), "nobody waited for a connection");
 }
 
+/// The rights to administrate a fleet, without those to change its CRDs.
+const FLEET_ADMIN: &str = r#"
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {name: fleet-admin}
+rules:
+- {apiGroups: [jobferry.dev], resources: [workers], verbs: [get, list, create, patch]}
+- {apiGroups: [""], resources: [secrets], verbs: [create, patch]}
+- {apiGroups: [""], resources: [namespaces], verbs: [get]}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {name: fleet-admin}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: fleet-admin}
+subjects: [{apiGroup: rbac.authorization.k8s.io, kind: User, name: restricted}]
+"#;
+
+fn who_may_not_change_crds_may_still_join(pair: &Pair) {
+    let file = |cluster: &RealCluster, user| cluster.kubeconfig_path(user).to_str().unwrap().to_owned();
+    let (manager, worker) = (file(pair.manager(), User::Restricted), file(pair.worker(), User::Admin));
+    let join = ["worker", "join", WORKER, "--renew", "--kubeconfig", &manager, "--worker-kubeconfig", &worker];
+    let error = fail(jobferry(&join));
+    assert!(error.contains("cannot read the identity of the management cluster"), "{error}");
+    apply_on_manager(pair, FLEET_ADMIN);
+    let joined = || jobferry(&join).output().unwrap();
+    eventually("rights in force", || joined().status.success());
+    let told = String::from_utf8(joined().stderr).unwrap();
+    assert!(told.contains("the CRDs stay as they are"), "{told}");
+}
+
 fn what_gitops_would_apply_is_what_is_there(pair: &Pair) {
     let printed = succeed(pair.jobferry(&["worker", "join", WORKER, "--print", "worker", "--namespace", "ml,web"]));
     let applied = feed(kubectl(&pair.worker().kubeconfig_path(User::Admin), &["apply", "-f", "-"]), &printed);
@@ -144,7 +175,7 @@ fn it_takes_workloads_of_its_namespaces_only(pair: &Pair) {
     let error = fail(kubectl(&pair.manager().kubeconfig_path(User::Admin), &shrink));
     assert!(error.contains("may be added, not taken away"), "{error}");
     // It gets one more, and what waited goes there.
-    let more = ["join", WORKER, "--renew", "--namespace", "ml,web,hr", "--create-namespaces"];
+    let more = ["join", WORKER, "--renew", "--namespace", "hr", "--create-namespaces"];
     assert_eq!(succeed(pair.with_worker(&more)), "worker/eu-1 renewed\n");
     completes("hr", "c");
 }
