@@ -12,7 +12,7 @@ use crate::{
     placement::{Link, WorkerView},
     project::fail,
     record::Placement,
-    time::{LOSS_NOTICED, WAITING_INTERVAL},
+    time::{LOSS_NOTICED, QUARANTINE, WAITING_INTERVAL},
 };
 
 /// From this many workers on, the loss of more than half of them is taken for a fault on our side.
@@ -37,7 +37,9 @@ impl Case<'_> {
         let first = ends.into_iter().filter_map(|(due, end)| Some((due?, end))).min();
         let Some((due, (reason, message))) = first else { return Vec::new() };
         let left = Duration::try_from(due.duration_since(now.wall)).unwrap_or_default();
-        let act_at = (loss.noticed + LOSS_NOTICED).max(now.monotonic + left);
+        // Nor before a create that may be under way has landed: it would run what was given up.
+        let placed = self.known.memory.placement_seen.as_ref().map(|(_, _, seen)| *seen + QUARANTINE);
+        let act_at = (loss.noticed + LOSS_NOTICED).max(now.monotonic + left).max(placed.unwrap_or_default());
         if act_at > now.monotonic {
             return vec![Action::WakeAt(act_at)];
         }

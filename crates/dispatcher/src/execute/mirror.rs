@@ -158,7 +158,7 @@ async fn judge(
     answer: &[u8],
 ) -> Result<(), Unfinished> {
     let mirror: Mirror = decode(answer)?;
-    if shared.index.is_discarded(&workload.uid, &mirror.uid) {
+    if shared.index.is_discarded(&workload.uid, &mirror.uid) && !mirror.is_finished() {
         if !mirror.deleting
             && let Err(error) = send_delete(client, &MirrorRef::from(&mirror), Pods::First, None).await
         {

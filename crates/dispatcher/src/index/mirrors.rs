@@ -141,8 +141,8 @@ impl State {
         // Without the UID of its origin it is not ours, whatever its labels say.
         let uid = Some(mirror.origin_uid.clone()).filter(|uid| !uid.is_empty())?;
         let discarded = self.workloads.get(&uid).and_then(|known| known.memory.discarded.as_ref());
-        // It is deleted, because it never counted.
-        if discarded == Some(&mirror.uid) {
+        // It is deleted, because it never counted; unless it was faster and has come to its end: that is a result.
+        if discarded == Some(&mirror.uid) && !mirror.is_finished() {
             return None;
         }
         self.change(&uid, |known| {

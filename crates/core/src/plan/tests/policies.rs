@@ -201,3 +201,18 @@ fn a_finished_mirror_stays_for_as_long_as_the_policy_keeps_it() {
     let in_doubt = Memory { in_doubt: Some(NOW.monotonic), ..Memory::default() };
     assert_eq!(finished(60 * MINUTE, in_doubt), [Action::WakeAt(NOW.monotonic + QUARANTINE)]);
 }
+
+#[test]
+fn a_lost_workers_workload_is_not_given_up_while_a_create_of_it_may_be_under_way() {
+    let since = NOW.wall.checked_sub(10 * MINUTE).unwrap();
+    let noticed = NOW.monotonic.checked_sub(10 * MINUTE).unwrap();
+    let lost = |seen_ago: Duration| {
+        let seen = NOW.monotonic.checked_sub(seen_ago).unwrap();
+        let memory = Memory { placement_seen: Some((1, placement().since, seen)), ..Memory::default() };
+        let away = Link::Away { since, noticed };
+        let world = world().policy(json!({"onWorkerLost": {"action": "Fail", "after": "5m"}})).placed(&placement());
+        world.link("eu-1", away).remembering(memory).plan()
+    };
+    assert_eq!(lost(MINUTE), [Action::WakeAt(NOW.monotonic.checked_sub(MINUTE).unwrap() + QUARANTINE)]);
+    assert!(matches!(lost(QUARANTINE)[..], [Action::WriteStatus { .. }]));
+}
