@@ -70,11 +70,27 @@ impl Ground {
         })
     }
 
-    /// From how many refusals on it is news, and better to go elsewhere. What is being removed is gone in a moment as a
-    /// rule, and two minutes later at the latest; a move takes longer than that.
-    pub(crate) const fn counts_from(self) -> u32 {
+    /// The longest pause. What is being removed is gone any moment.
+    const fn longest_pause(self) -> Duration {
         match self {
-            Self::BeingRemoved => 8,
+            Self::BeingRemoved => Duration::from_secs(5),
+            _ => LONGEST_PAUSE,
+        }
+    }
+
+    /// From how many refusals on it is news.
+    pub(crate) const fn told_from(self) -> u32 {
+        match self {
+            Self::BeingRemoved => 3,
+            _ => 1,
+        }
+    }
+
+    /// From how many refusals on it is better to go elsewhere. What is being removed is gone in a moment as a rule, and a
+    /// minute and a half later at the latest; a move takes longer than that.
+    pub(crate) const fn left_from(self) -> u32 {
+        match self {
+            Self::BeingRemoved => 24,
             _ => 1,
         }
     }
@@ -84,7 +100,7 @@ impl Refusal {
     /// When (monotonic) the worker may be asked again. Each further refusal doubles the pause.
     pub fn over_at(&self) -> Duration {
         let doubled = 2_u32.saturating_pow(self.times.saturating_sub(1));
-        self.at + self.ground.first_pause().saturating_mul(doubled).min(LONGEST_PAUSE)
+        self.at + self.ground.first_pause().saturating_mul(doubled).min(self.ground.longest_pause())
     }
 }
 

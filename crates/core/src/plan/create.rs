@@ -84,8 +84,7 @@ impl Case<'_> {
         // A workload that everybody refuses must not wander: whoever refused it as often is no better place to wait.
         let elsewhere =
             chosen.is_some_and(|chosen| chosen.worker != at.worker && times(&chosen.worker) < refusal.times);
-        let counts = refusal.times >= refusal.ground.counts_from();
-        if elsewhere && counts {
+        if elsewhere && refusal.times >= refusal.ground.left_from() {
             // A refused create never proves that an earlier one did not get through.
             return Some(if self.is_absent(at) {
                 let failed = self.workload.status.failed.unwrap_or(0);
@@ -97,8 +96,11 @@ impl Case<'_> {
         let ask_again = refusal.over_at();
         (ask_again > self.around.now.monotonic).then(|| {
             let message = format!("worker {} refuses: {}", at.worker, refusal.why);
-            let mut actions =
-                if counts { self.tell(false, api::conditions::REASON_REFUSED, message) } else { Vec::new() };
+            let mut actions = if refusal.times >= refusal.ground.told_from() {
+                self.tell(false, api::conditions::REASON_REFUSED, message)
+            } else {
+                Vec::new()
+            };
             actions.push(Action::WakeAt(ask_again));
             actions
         })

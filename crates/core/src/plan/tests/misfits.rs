@@ -16,7 +16,7 @@ fn a_mirror_that_was_given_to_another_controller_is_discarded_unless_it_has_coun
 }
 
 #[test]
-fn a_name_that_is_about_to_be_free_is_waited_for_without_a_word_and_left_only_if_that_takes_long() {
+fn a_name_that_is_about_to_be_free_is_waited_for_told_after_a_moment_and_left_only_if_that_takes_long() {
     let refused = |times, is_absent: bool| {
         let why = "the mirror of an earlier Job is still there".to_owned();
         let refusal = Refusal { epoch: 1, ground: Ground::BeingRemoved, why, at: NOW.monotonic, times };
@@ -27,9 +27,13 @@ fn a_name_that_is_about_to_be_free_is_waited_for_without_a_word_and_left_only_if
     };
     let in_seconds = |seconds| Action::WakeAt(NOW.monotonic + Duration::from_secs(seconds));
     assert_eq!(refused(1, true), [in_seconds(1)]);
-    assert_eq!(refused(7, true), [in_seconds(64)]);
-    assert_eq!(refused(8, false), [prove_absent()]);
-    let moved = refused(8, true);
+    let told = refused(7, true);
+    assert!(
+        matches!(&told[..], [Action::Tell(told), wake] if told.reason == "Refused" && *wake == in_seconds(5)),
+        "{told:?}"
+    );
+    assert_eq!(refused(24, false), [prove_absent()]);
+    let moved = refused(24, true);
     assert!(matches!(&moved[..], [Action::RecordPlacement(intent)] if intent.moving), "{moved:?}");
 }
 
