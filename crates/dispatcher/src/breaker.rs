@@ -32,7 +32,7 @@ pub(crate) struct Breaker {
 #[derive(Debug)]
 struct State {
     unanswered: u32,
-    /// Since when it is open, until when nothing is sent.
+    /// Open: nothing is sent until then.
     open_until: Option<Instant>,
     pauses: Backoff,
 }
