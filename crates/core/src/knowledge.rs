@@ -72,12 +72,24 @@ pub struct Memory {
 pub struct Absence {
     epoch: u32,
     mirror: Option<String>,
+    name_taken: bool,
 }
 
 impl Absence {
     /// Proved by a read that was made for this placement.
     pub fn proved_for(at: &Placement) -> Self {
-        Self { epoch: at.epoch, mirror: at.mirror.clone() }
+        Self { epoch: at.epoch, mirror: at.mirror.clone(), name_taken: false }
+    }
+
+    /// The same read found another object under the mirror's name: there is no use in creating it yet.
+    #[must_use]
+    pub fn behind_another(self) -> Self {
+        Self { name_taken: true, ..self }
+    }
+
+    /// Whether the name was free.
+    pub const fn leaves_name_free(&self) -> bool {
+        !self.name_taken
     }
 
     /// Whether it says anything about this placement.

@@ -7,13 +7,18 @@ use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 use serde_json::{Map, Value, json};
 
 use crate::{
-    record::Placement,
+    record::{Placement, Record},
     workload::{Told, Workload},
 };
 
 /// Records a placement: the record for us, a condition and a label for people, in one write. `why` is what the worker
-/// said, if the workload leaves it.
+/// said, if the workload leaves it. A placement that is recorded once more is no news for people.
 pub fn placement(workload: &Workload, placement: &Placement, why: Option<&str>) -> Result<Value, serde_json::Error> {
+    let mut body = preconditions(workload);
+    if workload.placed.is_some() && matches!(&workload.record, Record::Placed(before) if placement.repeats(before)) {
+        body["status"] = json!({ "conditions": [placement.condition()?] });
+        return Ok(body);
+    }
     let (holds, reason, message) = if placement.moving {
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
         let message = format!("leaving worker {}, which refuses it{why}", placement.worker);
@@ -22,7 +27,6 @@ pub fn placement(workload: &Workload, placement: &Placement, why: Option<&str>) 
         (true, api::conditions::REASON_PLACED, format!("on worker {}", placement.worker))
     };
     let told = Told { holds, reason: reason.into(), message, at: Some(placement.since.clone()) };
-    let mut body = preconditions(workload);
     body["metadata"]["labels"] = json!({ api::labels::WORKER: placement.worker });
     body["status"] = json!({ "conditions": [placement.condition()?, placed_condition(&told)] });
     Ok(body)

@@ -107,6 +107,11 @@ impl Placement {
         Self { copied: mirror.resource_version.parse().ok(), ..self.with_mirror(&mirror.uid) }
     }
 
+    /// Whether it decides what was decided before: the same worker, in the same epoch, to the same end.
+    pub fn repeats(&self, before: &Self) -> bool {
+        (&self.worker, self.epoch, self.moving) == (&before.worker, before.epoch, before.moving)
+    }
+
     /// Whether a newer state of this mirror was copied already.
     pub fn is_ahead_of(&self, mirror: &Mirror) -> bool {
         let version = mirror.resource_version.parse::<u64>().ok();

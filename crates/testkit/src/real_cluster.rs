@@ -54,7 +54,7 @@ pub struct RealCluster {
     credentials: Credentials,
     running: Mutex<BTreeMap<Component, Child>>,
     group: ProcessGroup,
-    _marker: File,
+    _claim: Claim,
 }
 
 impl RealCluster {
@@ -86,7 +86,7 @@ impl RealCluster {
         scratch: bool,
         audit: Audit,
     ) -> Result<Self, ClusterError> {
-        let marker = claim(directory)?;
+        let claimed = claim(directory)?;
         let directory = doing("finding the way to the directory", directory.canonicalize())?;
         let group = doing("starting the guard process", ProcessGroup::new(scratch.then_some(directory.as_path())))?;
         let layout = doing("reserving ports", Layout::new(directory, audit))?;
@@ -95,7 +95,7 @@ impl RealCluster {
         doing(format!("writing files in {in_directory}"), layout.write_files(name, &credentials))?;
         let running = Mutex::default();
         let (name, testbed) = (name.to_owned(), testbed.clone());
-        let cluster = Self { name, testbed, layout, credentials, running, group, _marker: marker };
+        let cluster = Self { name, testbed, layout, credentials, running, group, _claim: claimed };
         cluster.launch_all().await?;
         Ok(cluster)
     }
@@ -354,8 +354,18 @@ impl Drop for RealCluster {
     }
 }
 
+/// A directory that is ours. The lock is given back by name: a process that is being started at that moment has inherited
+/// the file, and closing ours alone would leave it locked.
+struct Claim(File);
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
+    }
+}
+
 /// Takes possession of a directory: it is made, or found empty, or was ours before and is emptied.
-fn claim(directory: &Path) -> Result<File, ClusterError> {
+fn claim(directory: &Path) -> Result<Claim, ClusterError> {
     let at = || directory.display();
     doing(format!("creating {}", at()), fs::create_dir_all(directory))?;
     let marker = directory.join(MARKER);
@@ -374,7 +384,7 @@ fn claim(directory: &Path) -> Result<File, ClusterError> {
             doing(format!("removing {}", path.display()), removed)?;
         }
     }
-    Ok(lock)
+    Ok(Claim(lock))
 }
 
 fn default_service_account(namespace: &str) -> String {

@@ -4,7 +4,8 @@ use jobferry_api as api;
 
 use super::Case;
 use crate::{
-    action::Action, project::fail, record::Placement, refusal::Refusal, time::CREATE_WINDOW, workload::Mirror,
+    action::Action, knowledge::Absence, project::fail, record::Placement, refusal::Refusal, time::CREATE_WINDOW,
+    workload::Mirror,
 };
 
 impl Case<'_> {
@@ -44,6 +45,10 @@ impl Case<'_> {
         if existed {
             return self.fail_unseen(at);
         }
+        // A name that another object had is looked at again before anything is written for it.
+        if !self.name_is_free() {
+            return vec![Action::ProveAbsent { worker: at.worker.clone(), epoch: at.epoch }];
+        }
         // Nobody created it, and a create may only follow a fresh acknowledgement: record the same placement again. A
         // create of an earlier dispatcher that is still under way would take the same name on the same worker, so only
         // one can win.
@@ -55,6 +60,10 @@ impl Case<'_> {
     /// ABSENT: proved for this epoch.
     pub(super) fn is_absent(&self, at: &Placement) -> bool {
         self.known.memory.absent.as_ref().is_some_and(|absence| absence.holds_for(at))
+    }
+
+    fn name_is_free(&self) -> bool {
+        self.known.memory.absent.as_ref().is_some_and(Absence::leaves_name_free)
     }
 
     /// Pods were found though there is no mirror: there was one.

@@ -73,8 +73,7 @@ pub(super) async fn create(
 }
 
 fn same_placement(record: &Record, placement: &Placement) -> bool {
-    matches!(record, Record::Placed(at)
-        if (&at.worker, at.epoch, at.moving) == (&placement.worker, placement.epoch, placement.moving))
+    matches!(record, Record::Placed(at) if placement.repeats(at))
 }
 
 /// Takes the mirror over as the worker stored it, if it is what was sent.
@@ -203,7 +202,7 @@ async fn judge(
 
 /// Another object has the name: ours is absent, and cannot be created.
 fn take_name_for_taken(shared: &Arc<Shared>, workload: &Workload, at: &Placement, ground: Ground, why: String) {
-    shared.index.remember(&workload.uid, |memory| memory.absent = Some(Absence::proved_for(at)));
+    shared.index.remember(&workload.uid, |memory| memory.absent = Some(Absence::proved_for(at).behind_another()));
     refuse(shared, &workload.uid, at, ground, why);
 }
 

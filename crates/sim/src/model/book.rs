@@ -21,7 +21,7 @@ use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::time::Age;
-use super::world::{Ask, Job, Known, Lane, Mind, Mirror, Number, Record, Sight, StatusId, WORKERS};
+use super::world::{Absent, Ask, Job, Known, Lane, Mind, Mirror, Number, Record, Sight, StatusId, WORKERS};
 
 /// The wall clock stands still: no decision of the protocol may depend on it.
 const WALL: Timestamp = Timestamp::constant(1_800_000_000, 0);
@@ -181,9 +181,10 @@ impl Book {
     }
 
     fn absence(known: &Known) -> Option<Absence> {
-        let (epoch, mirror) = known.absent?;
+        let Absent { epoch, mirror, name_taken } = known.absent?;
         let read_for = Record { epoch, mirror, ..known.job?.record? };
-        Some(Absence::proved_for(&placement_of(read_for)))
+        let absence = Absence::proved_for(&placement_of(read_for));
+        Some(if name_taken { absence.behind_another() } else { absence })
     }
 
     fn job(&self, job: &Job, workload: usize) -> workload::Workload {

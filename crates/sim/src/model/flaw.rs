@@ -1,7 +1,7 @@
 //! Planted bugs: protections of the protocol that are taken out one at a time, to see that their loss is found.
 
 use super::time::Age;
-use super::world::{Known, Mind, Sight};
+use super::world::{Absent, Known, Mind, Record, Sight};
 
 /// A protection that is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -54,7 +54,7 @@ impl Flaw {
                 Self::NoWindow => known.acknowledged = always_acknowledged(known),
                 Self::NoProofOfGone => known.gone = true,
                 Self::RefusalIsProof => known.absent = refused_placement(known).or(known.absent),
-                Self::OldProof => known.absent = known.absent.map(|(epoch, _)| (epoch, named_mirror(known))),
+                Self::OldProof => known.absent = renewed_proof(known),
                 _ => {}
             }
         }
@@ -66,13 +66,14 @@ impl Flaw {
     }
 }
 
-fn refused_placement(known: &Known) -> Option<(u8, Option<u8>)> {
-    let record = known.job?.record?;
-    known.refused[usize::from(record.worker)].map(|_| (record.epoch, record.mirror))
+fn refused_placement(known: &Known) -> Option<Absent> {
+    let Record { worker, epoch, mirror, .. } = known.job?.record?;
+    known.refused[usize::from(worker)].map(|_| Absent { epoch, mirror, name_taken: false })
 }
 
-fn named_mirror(known: &Known) -> Option<u8> {
-    known.job?.record?.mirror
+fn renewed_proof(known: &Known) -> Option<Absent> {
+    let mirror = known.job.and_then(|job| job.record?.mirror);
+    known.absent.map(|absent| Absent { mirror, ..absent })
 }
 
 fn always_acknowledged(known: &Known) -> Option<(u8, Age)> {

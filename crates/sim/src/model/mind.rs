@@ -3,7 +3,7 @@
 
 use super::flaw::Flaw;
 use super::time::Age;
-use super::world::{Answer, Ask, Cluster, FOREIGN, Flight, Job, Known, Lane, Mind, Mirror, Sight, WORKLOADS};
+use super::world::{Absent, Answer, Ask, Cluster, FOREIGN, Flight, Job, Known, Lane, Mind, Mirror, Sight, WORKLOADS};
 
 impl Mind {
     /// Its watch of the manager has caught up.
@@ -107,7 +107,7 @@ impl Mind {
             (Ask::ProveAbsent { epoch, mirror, seen }, Answer::NotFound { pods })
                 if known.sight(worker).map(|mirror| mirror.uid) == seen =>
             {
-                known.absent = Some((epoch, mirror));
+                known.absent = Some(Absent { epoch, mirror, name_taken: false });
                 known.evidence = pods.then_some(epoch);
                 if let Some(uid) = seen {
                     known.vanish(worker, uid);
@@ -115,11 +115,11 @@ impl Mind {
             }
             (Ask::ProveAbsent { epoch, mirror, .. }, Answer::Mirror(found)) => {
                 if flaw == Some(Flaw::ReadIsProof) {
-                    known.absent = Some((epoch, mirror));
+                    known.absent = Some(Absent { epoch, mirror, name_taken: false });
                 } else if found.of == flight.workload {
                     self.see(worker, found);
                 } else if found.of == FOREIGN {
-                    known.absent = Some((epoch, mirror));
+                    known.absent = Some(Absent { epoch, mirror, name_taken: true });
                     known.refused[worker] = Some((epoch, Age::NOW));
                 }
             }

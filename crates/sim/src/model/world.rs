@@ -77,14 +77,21 @@ pub(super) enum Sight {
     Vanished(Mirror),
 }
 
+/// That a worker has no mirror of a workload: for which record it was proved, and whether another Job had its name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(super) struct Absent {
+    pub(super) epoch: u8,
+    pub(super) mirror: Option<Number>,
+    pub(super) name_taken: bool,
+}
+
 /// What a dispatcher knows of a workload.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub(super) struct Known {
     pub(super) job: Option<Job>,
     pub(super) mirrors: [Option<Sight>; WORKERS],
     pub(super) acknowledged: Option<(u8, Age)>,
-    /// The epoch that it was proved for, and the mirror that its record named.
-    pub(super) absent: Option<(u8, Option<Number>)>,
+    pub(super) absent: Option<Absent>,
     pub(super) evidence: Option<u8>,
     pub(super) in_doubt: Option<Age>,
     pub(super) gone: bool,
@@ -358,7 +365,7 @@ impl Known {
         if let Some((_, since, _)) = &mut self.placement {
             visit(Numbers::Manager, since);
         }
-        if let (Some(job), Some((_, Some(mirror)))) = (&self.job, &mut self.absent) {
+        if let (Some(job), Some(Absent { mirror: Some(mirror), .. })) = (&self.job, &mut self.absent) {
             let worker = job.record.map_or(0, |record| usize::from(record.worker));
             visit(Numbers::Worker(worker), mirror);
         }
