@@ -57,8 +57,8 @@ pub struct Memory {
     pub status_written: Option<Duration>,
     /// Workers that refused the mirror.
     pub refusals: BTreeMap<String, Refusal>,
-    /// A worker refused the edit with this fingerprint: what it said.
-    pub edit_refused: Option<(Digest, String)>,
+    /// A worker refused the edit with this fingerprint.
+    pub edit_refused: Option<(Digest, Refusal)>,
     /// The last placement that this process saw, by epoch and time, and when (monotonic) it first saw it.
     pub placement_seen: Option<(u32, Time, Duration)>,
     /// This process knew the workload before it was gone: no orphan of unknown descent.

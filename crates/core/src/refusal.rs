@@ -97,6 +97,12 @@ impl Ground {
 }
 
 impl Refusal {
+    /// The next refusal of the same thing, after `before`.
+    #[must_use]
+    pub fn after(before: Option<&Self>, epoch: u32, ground: Ground, why: String, at: Duration) -> Self {
+        Self { epoch, ground, why, at, times: before.map_or(0, |before| before.times) + 1 }
+    }
+
     /// When (monotonic) the worker may be asked again. Each further refusal doubles the pause.
     pub fn over_at(&self) -> Duration {
         let doubled = 2_u32.saturating_pow(self.times.saturating_sub(1));

@@ -22,6 +22,8 @@ pub(crate) enum Unfinished {
     Unanswered,
     /// The worker was not even asked.
     Unasked,
+    /// Another cluster answers in the worker's place: whoever keeps the connection must look at it again.
+    Stranger,
 }
 
 /// Carries out an action of the manager's lane.

@@ -135,7 +135,7 @@ pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, client: &Cli
                 loop {
                     let uid = queue.next().await;
                     breaker.pass().await;
-                    let outcome = worker_turn(&shared_by_task, &queue, &worker, &client, &uid).await;
+                    let outcome = worker_turn(&shared_by_task, &queue, &worker, (&client, &connection), &uid).await;
                     queue.done(&uid);
                     if outcome.is_some_and(|outcome| breaker.learn(outcome)) {
                         note_breaker(&shared_by_task, &worker, &breaker);
@@ -194,7 +194,7 @@ async fn worker_turn(
     shared: &Arc<Shared>,
     queue: &Queue<Uid>,
     name: &str,
-    client: &Client,
+    (client, connection): (&Client, &CancellationToken),
     uid: &Uid,
 ) -> Option<Outcome> {
     let Planned { actions, workload, woken } = shared.index.plan(uid, shared.term, shared.clock.now());
@@ -211,6 +211,10 @@ async fn worker_turn(
             outcome = match done {
                 Err(Unfinished::Unasked) => outcome,
                 Err(Unfinished::Unanswered) => Some(Outcome::Unanswered),
+                Err(Unfinished::Stranger) => {
+                    connection.cancel();
+                    return None;
+                }
                 Ok(()) | Err(Unfinished::Again) => Some(Outcome::Answered),
             };
         }

@@ -62,6 +62,7 @@ pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, stop: Ca
         let begun = shared.clock.now().monotonic;
         let ended = tokio::select! { biased;
             () = stop.cancelled() => return,
+            () = connection.cancelled() => Ended::Away("another cluster answers in its place".into()),
             ended = connect_and_follow(&shared, &worker, &name, &connection) => ended,
         };
         connection.cancel();

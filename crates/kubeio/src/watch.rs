@@ -89,7 +89,8 @@ pub enum Event<T> {
     Deleted(T),
     /// The server cannot be reached or refuses; what is known may grow old. Further attempts follow by themselves.
     Interrupted(CallError),
-    /// The watch goes on after an interruption, with nothing missed.
+    /// A new stream goes on where the last one was cut off, with nothing missed. If it is the same server: another one
+    /// behind the same address may go on as if nothing had happened.
     Resumed,
 }
 
@@ -112,7 +113,8 @@ pub struct Watcher<T> {
     after_list: VecDeque<Event<T>>,
     backoff: Backoff,
     not_before: Option<Instant>,
-    interrupted: bool,
+    /// The last stream was cut off, and no other one was opened since.
+    cut: bool,
 }
 
 enum State<T> {
@@ -132,7 +134,7 @@ impl<T: DeserializeOwned> Watcher<T> {
     pub fn new(client: Client, collection: Collection<T>) -> Self {
         let backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(15), collection.seed);
         let (state, after_list) = (State::Unlisted, VecDeque::new());
-        Self { client, collection, state, in_pages: false, after_list, backoff, not_before: None, interrupted: false }
+        Self { client, collection, state, in_pages: false, after_list, backoff, not_before: None, cut: false }
     }
 
     /// The next event. Cancel-safe: nothing is lost when the future is dropped.
@@ -169,7 +171,7 @@ impl<T: DeserializeOwned> Watcher<T> {
                 State::Unlisted => match list(&self.client, &self.collection).await {
                     Ok((items, version)) => {
                         self.state = State::Listed(version);
-                        (self.interrupted, self.in_pages) = (false, false);
+                        (self.cut, self.in_pages) = (false, false);
                         return Event::Reset(items);
                     }
                     Err(error) if is_expired(&error) => self.pause(),
@@ -178,7 +180,7 @@ impl<T: DeserializeOwned> Watcher<T> {
                 State::Listed(version) => match open(&self.client, &self.collection, Some(version.clone())).await {
                     Ok(stream) => {
                         self.state = State::Streaming(stream);
-                        if std::mem::take(&mut self.interrupted) {
+                        if std::mem::take(&mut self.cut) {
                             return Event::Resumed;
                         }
                     }
@@ -212,6 +214,7 @@ impl<T: DeserializeOwned> Watcher<T> {
                     Ok(None) => {
                         let (silent, young) = (stream.silent, stream.is_young());
                         let version = std::mem::take(&mut stream.version);
+                        self.cut |= young;
                         self.state = if young {
                             State::Doubted(version)
                         } else if silent {
@@ -253,7 +256,7 @@ impl<T: DeserializeOwned> Watcher<T> {
                 };
                 stream.version = version;
                 self.state = State::Streaming(stream);
-                (self.interrupted, self.in_pages) = (false, false);
+                (self.cut, self.in_pages) = (false, false);
                 self.backoff.reset();
                 return Some(Event::Reset(gathered));
             }
@@ -273,7 +276,7 @@ impl<T: DeserializeOwned> Watcher<T> {
     }
 
     fn interrupt(&mut self, error: CallError) -> Event<T> {
-        self.interrupted = true;
+        self.cut = true;
         self.pause();
         Event::Interrupted(error)
     }

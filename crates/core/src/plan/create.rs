@@ -2,7 +2,7 @@
 
 use jobferry_api as api;
 
-use super::Case;
+use super::{Case, retire::quiet_from};
 use crate::{
     action::Action, knowledge::Absence, project::fail, record::Placement, refusal::Refusal, time::CREATE_WINDOW,
     workload::Mirror,
@@ -38,6 +38,11 @@ impl Case<'_> {
         }
         if self.may_create(at) && !existed {
             return vec![Action::CreateMirror(at.clone())];
+        }
+        // What is given up must not run any more: nor by a create that is still under way.
+        let quiet = quiet_from(self.known, self.around);
+        if existed && quiet > self.around.now.monotonic {
+            return vec![Action::WakeAt(quiet)];
         }
         if !self.is_absent(at) {
             return vec![Action::ProveAbsent { worker: at.worker.clone(), epoch: at.epoch }];

@@ -72,16 +72,19 @@ impl Case<'_> {
         vec![Action::WriteStatus { status: Box::new(status), placement: Some(at.copying(mirror)) }]
     }
 
-    /// Each edit once. One that the worker refused is told to the user and not repeated.
+    /// Each edit once. One that the worker refused is told to the user, and tried again after a while: whoever refuses a
+    /// resumption today may have been in trouble, and nobody would send it again.
     fn forward_edit(&self, at: &Placement, mirror: &Mirror) -> Vec<Action> {
         let digest = self.workload.forwardable;
         if mirror.is_finished() || mirror.deleting || mirror.forwarded.is_none_or(|forwarded| forwarded == digest) {
             return Vec::new();
         }
         match &self.known.memory.edit_refused {
-            Some((refused, why)) if *refused == digest => {
-                let message = format!("on worker {}, which refuses the last edit: {why}", at.worker);
-                self.tell(true, api::conditions::REASON_EDIT_REFUSED, message)
+            Some((refused, refusal)) if *refused == digest && refusal.over_at() > self.around.now.monotonic => {
+                let message = format!("on worker {}, which refuses the last edit: {}", at.worker, refusal.why);
+                let mut actions = self.tell(true, api::conditions::REASON_EDIT_REFUSED, message);
+                actions.push(Action::WakeAt(refusal.over_at()));
+                actions
             }
             _ => vec![Action::ForwardEdit { worker: at.worker.clone(), mirror: mirror.into(), digest }],
         }

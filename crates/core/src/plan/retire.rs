@@ -45,7 +45,7 @@ pub(super) fn let_go(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action>
 
 /// From when (monotonic) on no create can land any more: none of an earlier leader, none of ours without an answer, and,
 /// where several dispatchers work at once, none of another one.
-fn quiet_from(known: &Knowledge, around: Surroundings<'_>) -> Duration {
+pub(super) fn quiet_from(known: &Knowledge, around: Surroundings<'_>) -> Duration {
     let others = known.memory.placement_seen.as_ref().filter(|_| !around.leads_alone).map(|(_, _, seen)| *seen);
     let doubts = [known.memory.in_doubt, others, Some(around.leading_since)];
     doubts.into_iter().flatten().max().unwrap_or_default() + QUARANTINE

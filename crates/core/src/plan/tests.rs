@@ -30,6 +30,7 @@ struct World {
     halted: Option<Halt>,
     leads_alone: bool,
     may_delete_orphan: bool,
+    now: Now,
     job: Value,
 }
 
@@ -42,7 +43,7 @@ fn world() -> World {
     });
     let workers = [("eu-1".into(), live("id-1")), ("eu-2".into(), live("id-2"))].into();
     let (known, policies) = (Knowledge::default(), Policies::default());
-    World { known, workers, policies, halted: None, leads_alone: true, may_delete_orphan: true, job }
+    World { known, workers, policies, halted: None, leads_alone: true, may_delete_orphan: true, now: NOW, job }
 }
 
 fn placement() -> Placement {
@@ -126,6 +127,11 @@ impl World {
         self.remembering(Memory { acknowledged: Some((1, at)), ..Memory::default() })
     }
 
+    fn at(mut self, monotonic: Duration) -> Self {
+        self.now.monotonic = monotonic;
+        self
+    }
+
     fn without_workload(mut self) -> Self {
         self.job = Value::Null;
         self
@@ -143,7 +149,7 @@ impl World {
             leading_since: Duration::ZERO,
             leads_alone: self.leads_alone,
             may_delete_orphan: self.may_delete_orphan,
-            now: NOW,
+            now: self.now,
         };
         plan(&self.known, around)
     }
@@ -166,6 +172,10 @@ fn refusal(why: &str, ago: Duration) -> BTreeMap<String, Refusal> {
     let at = NOW.monotonic.checked_sub(ago).unwrap();
     let refusal = Refusal { epoch: 1, ground: Ground::Quota, why: why.into(), at, times: 1 };
     BTreeMap::from([("eu-1".into(), refusal)])
+}
+
+fn refused_edit(why: &str) -> Refusal {
+    Refusal::after(None, 1, Ground::Quota, why.into(), NOW.monotonic)
 }
 
 /// Nothing was there when the placement of that epoch had no mirror.
@@ -332,12 +342,16 @@ fn an_edit_is_forwarded_once_and_a_refused_one_is_told() {
     let with_mark = |forwarded| Mirror { forwarded, ..mirror(&json!({})) };
     let digest = Forwarded::of(&edited().job).digest();
     let forward = Action::ForwardEdit { worker: "eu-1".into(), mirror: the_mirror(), digest };
+    let forward_again = forward.clone();
     assert_eq!(edited().mirror_on("eu-1", with_mark(Some(1))).plan(), [forward]);
     assert_eq!(edited().mirror_on("eu-1", with_mark(Some(digest))).plan(), []);
     assert_eq!(edited().mirror_on("eu-1", with_mark(None)).plan(), [], "the mark was taken off: nothing is known");
-    let refused = Memory { edit_refused: Some((digest, "too many".into())), ..Memory::default() };
-    let plan = edited().mirror_on("eu-1", with_mark(Some(1))).remembering(refused).plan();
-    assert!(matches!(&plan[..], [Action::Tell(told)] if told.message.ends_with("edit: too many")), "{plan:?}");
+    let refused = || Memory { edit_refused: Some((digest, refused_edit("too many"))), ..Memory::default() };
+    let plan = edited().mirror_on("eu-1", with_mark(Some(1))).remembering(refused()).plan();
+    let [Action::Tell(told), Action::WakeAt(ask_again)] = &plan[..] else { panic!("{plan:?}") };
+    assert!(told.message.ends_with("edit: too many"), "{told:?}");
+    let later = edited().mirror_on("eu-1", with_mark(Some(1))).remembering(refused()).at(*ask_again);
+    assert_eq!(later.plan(), [forward_again], "whoever refused may have changed his mind");
     let ended = Mirror { forwarded: Some(1), ..complete() };
     let plan = edited().mirror_on("eu-1", ended).plan();
     assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "nothing is forwarded after the end: {plan:?}");

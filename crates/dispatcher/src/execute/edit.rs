@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use jobferry_core::{action::MirrorRef, forward, record::Record, time::WRITE_DEADLINE, workload::Workload};
+use jobferry_core::{
+    action::MirrorRef, forward, record::Record, refusal::Refusal, time::WRITE_DEADLINE, workload::Workload,
+};
 use jobferry_kubeio::{self as kubeio, Patch};
 use kube::Client;
 use serde_json::Value;
@@ -47,9 +49,15 @@ pub(super) async fn forward(
         }
         Err(error) if error.is_conflict() || error.is_not_found() => Err(Unfinished::Again),
         Err(error) => match ground_of(&error) {
-            Some((_, why)) => {
+            Some((ground, why)) => {
                 tracing::warn!(job = name_of(workload), worker, why, "the worker refuses an edit");
-                shared.index.remember(uid, |memory| memory.edit_refused = Some((digest, why)));
+                let now = shared.clock.now().monotonic;
+                shared.index.remember(uid, |memory| {
+                    let before = memory.edit_refused.take().filter(|(refused, _)| *refused == digest);
+                    let before = before.map(|(_, refusal)| refusal);
+                    let refusal = Refusal::after(before.as_ref(), at.epoch, ground, why, now);
+                    memory.edit_refused = Some((digest, refusal));
+                });
                 Ok(())
             }
             None => Err(failed("forward an edit", uid, &error)),

@@ -132,7 +132,8 @@ async fn look_for(
     let Record::Placed(at) = &workload.record else { return Ok(()) };
     let identity = link::identity_of(client).await.map_err(|e| failed("ask who the worker is", uid, &e))?;
     if identity != at.identity {
-        return Err(log("look for the mirror", uid, &format!("another cluster, {identity}, answers as {}", at.worker)));
+        log("look for the mirror", uid, &format!("another cluster, {identity}, answers as {}", at.worker));
+        return Err(Unfinished::Stranger);
     }
     let before = shared.index.last_seen(uid, &at.worker);
     let path = paths::job(&workload.namespace, &workload.name);
@@ -234,8 +235,8 @@ fn refuse(shared: &Arc<Shared>, uid: &str, placement: &Placement, ground: Ground
     shared.metrics().refused(worker);
     let at = shared.clock.now().monotonic;
     shared.index.remember(uid, |memory| {
-        let times = memory.refusals.get(worker).map_or(0, |before| before.times) + 1;
-        memory.refusals.insert(worker.clone(), Refusal { epoch, ground, why, at, times });
+        let refusal = Refusal::after(memory.refusals.get(worker), epoch, ground, why, at);
+        memory.refusals.insert(worker.clone(), refusal);
     });
 }
 
@@ -272,7 +273,11 @@ async fn look_again(
     mirror: &MirrorRef,
 ) -> Result<(), Unfinished> {
     match read_raw(client, &paths::job(&mirror.namespace, &mirror.name)).await {
-        Ok(answer) if decode::<Mirror>(&answer)?.uid == mirror.uid => learn(shared, worker, &answer),
+        Ok(answer) if decode::<Mirror>(&answer)?.uid == mirror.uid => {
+            shared.lanes.plan_all(shared.index.correct_mirror(worker, decode(&answer)?, &mirror.resource_version));
+            // Whatever it was, it has just been otherwise: the next try must not follow at once.
+            Err(Unfinished::Again)
+        }
         Err(error) if !error.is_not_found() => Err(failed("look at the mirror again", uid, &error)),
         _ => {
             shared.index.mark_vanished(uid, worker, &mirror.uid);

@@ -40,6 +40,18 @@ impl Index {
         state.with_woken(touched)
     }
 
+    /// A fresh read, made because the worker did not know the version `before` that a decision was made on. If its versions
+    /// went back (a backup was restored) the answer is the truth nevertheless, as long as nothing else was seen meanwhile.
+    pub(crate) fn correct_mirror(&self, worker: &str, mirror: Mirror, before: &str) -> Vec<Uid> {
+        let mut state = self.lock();
+        let known = state.workloads.get(&mirror.origin_uid).and_then(|known| known.mirrors.get(worker));
+        let unchanged = known.is_some_and(|(Sighting::Present(seen) | Sighting::Vanished(seen))| {
+            (seen.uid.as_str(), seen.resource_version.as_str()) == (&mirror.uid, before)
+        });
+        let touched = if unchanged { state.take_over(worker, mirror) } else { state.see(worker, mirror) };
+        state.with_woken(touched.into_iter().collect())
+    }
+
     /// A mirror is no longer to be seen; `last` is its last state.
     pub(crate) fn delete_mirror(&self, worker: &str, last: Mirror) -> Vec<Uid> {
         let uid = last.origin_uid.clone();

@@ -57,10 +57,10 @@ fn pods_without_a_mirror_end_a_move_for_it_may_have_run_unseen() {
 fn of_two_writes_to_the_workload_the_second_waits_for_the_next_plan() {
     let edited = || world().placed(&placement()).job("/spec/parallelism", json!(5));
     let digest = Forwarded::of(&edited().job).digest();
-    let memory = Memory { edit_refused: Some((digest, "too many".into())), ..Memory::default() };
+    let memory = Memory { edit_refused: Some((digest, refused_edit("too many"))), ..Memory::default() };
     let mirror = Mirror { forwarded: Some(1), ..running() };
     let plan = edited().mirror_on("eu-1", mirror).remembering(memory).plan();
-    assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "{plan:?}");
+    assert!(matches!(plan[..], [Action::WriteStatus { .. }, Action::WakeAt(_)]), "{plan:?}");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn an_edit_that_was_accepted_after_all_is_no_longer_told_as_refused() {
     let digest = Forwarded::of(&world().job).digest();
     let seen = |forwarded| {
         let mirror = Mirror { forwarded: Some(forwarded), ..mirror(&json!({})) };
-        let memory = Memory { edit_refused: Some((digest, "no".into())), ..Memory::default() };
+        let memory = Memory { edit_refused: Some((digest, refused_edit("no"))), ..Memory::default() };
         world().placed(&placement()).condition(told.clone()).mirror_on("eu-1", mirror).remembering(memory).plan()
     };
     assert!(matches!(&seen(digest)[..], [Action::Tell(told)] if told.reason == "Placed"));
