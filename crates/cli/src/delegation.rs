@@ -12,6 +12,8 @@ use crate::install::DEADLINE;
 /// What a user of such a cluster is told.
 pub(crate) const DROPPED: &str =
     "this cluster drops spec.managedBy and would run the Job itself, so nothing was submitted";
+/// What is wrong with a manager that is too old.
+pub(crate) const RUNS_THEM: &str = "it drops spec.managedBy and runs delegated Jobs itself";
 /// What helps.
 pub(crate) const MEND: &str = "upgrade it to Kubernetes 1.32 or newer, with the feature gate JobManagedBy on";
 

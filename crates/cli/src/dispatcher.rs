@@ -2,15 +2,20 @@
 
 use std::{io::IsTerminal as _, process::ExitCode, sync::Arc};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, ensure};
 use jobferry_api::{DISPATCHER_LEASE, SYSTEM_NAMESPACE};
 use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options, Vitals};
 use k8s_openapi::jiff::Timestamp;
+use kube::Client;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::{install, target::Target};
+use crate::{
+    delegation, install,
+    server_version::{self, is_too_old},
+    target::Target,
+};
 
 /// Nobody but this machine, unless somebody asks for more.
 const METRICS_ADDRESS: &str = "127.0.0.1:9187";
@@ -20,7 +25,7 @@ const METRICS_ADDRESS: &str = "127.0.0.1:9187";
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
-    /// First create or update the CRDs and the namespace
+    /// First create or update CRDs, namespace, ServiceAccount and its rights
     #[arg(long)]
     install: bool,
     /// Work without leader election; for a single dispatcher only
@@ -38,8 +43,9 @@ pub(crate) struct Args {
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     log_to_stderr(args.log_json, "info");
     let manager = args.target.client().await?;
+    check_version(&manager).await?;
     if args.install {
-        install::install(&manager).await?;
+        install::install_with_rights(&manager).await?;
     }
     let shutdown = CancellationToken::new();
     tokio::spawn(stop_on_signal(shutdown.clone()));
@@ -54,6 +60,18 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     jobferry_dispatcher::run(manager, options, shutdown).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Better told at once than by a canary, later.
+async fn check_version(manager: &Client) -> anyhow::Result<()> {
+    let version = server_version::read(manager).await.context("the management cluster does not answer")?;
+    ensure!(
+        !is_too_old(&version),
+        "the management cluster is {version}: {}; {}",
+        delegation::RUNS_THEM,
+        delegation::MEND
+    );
+    Ok(())
 }
 
 /// An address that was asked for must be free; without the default one the work goes on.

@@ -1,24 +1,27 @@
 //! `jobferry doctor`: what is wrong with an installation, and the command that mends it.
 //!
-//! Everything is asked of the management cluster; what it cannot know itself (how a worker is, when its credentials end)
-//! the dispatcher writes into the status of Workers.
+//! How a worker is and when its credentials end the dispatcher has written into the status of its Worker. Whoever may read the
+//! worker's Secret also goes the dispatcher's way to it, and sees its clock and the rights that the dispatcher has there.
 
+mod clock;
 mod manager;
+mod visit;
 mod worker;
 
 use std::process::ExitCode;
 
+use futures::future::join_all;
 use jobferry_api::Worker;
 use jobferry_kubeio::{self as kubeio, CallError};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde::{Deserialize, Serialize};
 
-use crate::{dispatcher::wall_clock, install::DEADLINE, table::Table, target::Target, trouble};
+use crate::{dispatcher::wall_clock, install::DEADLINE, table::Table, target::Target, trouble, worker::WORKERS};
 
 /// Flags of `jobferry doctor`.
 #[derive(clap::Args)]
-#[command(after_help = "Exit codes: 0 nothing is wrong, 1 something is.")]
+#[command(after_help = "Exit codes: 0 nothing is wrong, 1 something is. What could not be looked at (?) is not wrong.")]
 pub(crate) struct Args {
     #[command(flatten)]
     target: Target,
@@ -41,25 +44,36 @@ enum Output {
 #[derive(Debug, PartialEq, Serialize)]
 struct Finding {
     what: String,
-    good: bool,
+    result: Judgement,
     says: String,
     /// The command or the step that mends it.
     #[serde(skip_serializing_if = "Option::is_none")]
     mend: Option<String>,
 }
 
-impl Finding {
-    fn good(what: impl Into<String>, says: impl Into<String>) -> Self {
-        Self { what: what.into(), good: true, says: says.into(), mend: None }
-    }
-
-    fn bad(what: impl Into<String>, says: impl Into<String>, mend: impl Into<String>) -> Self {
-        Self { what: what.into(), good: false, says: says.into(), mend: Some(mend.into()) }
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Judgement {
+    Ok,
+    Wrong,
+    /// It could not be looked at, which need not be wrong.
+    Unknown,
 }
 
 impl Finding {
-    /// Something could not be looked at.
+    fn good(what: impl Into<String>, says: impl Into<String>) -> Self {
+        Self { what: what.into(), result: Judgement::Ok, says: says.into(), mend: None }
+    }
+
+    fn bad(what: impl Into<String>, says: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { what: what.into(), result: Judgement::Wrong, says: says.into(), mend: Some(mend.into()) }
+    }
+
+    fn unknown(what: impl Into<String>, says: impl Into<String>, mend: impl Into<String>) -> Self {
+        Self { what: what.into(), result: Judgement::Unknown, says: says.into(), mend: Some(mend.into()) }
+    }
+
+    /// Something that must be there could not be looked at.
     fn refused(what: &str, error: &CallError, otherwise: &str) -> Self {
         Self::bad(what, error.to_string(), trouble::next_step(error).unwrap_or(otherwise))
     }
@@ -74,13 +88,18 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         Output::Yaml => print!("{}", serde_saphyr::to_string(&findings)?),
         Output::Table => print!("{}", table(&findings)),
     }
-    Ok(if findings.iter().all(|finding| finding.good) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let wrong = findings.iter().any(|finding| finding.result == Judgement::Wrong);
+    Ok(if wrong { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 fn table(findings: &[Finding]) -> Table {
     let mut table = Table::new(["CHECK", "RESULT", "SAYS", "TO-MEND"]);
     for finding in findings {
-        let result = if finding.good { "ok" } else { "WRONG" };
+        let result = match finding.result {
+            Judgement::Ok => "ok",
+            Judgement::Wrong => "WRONG",
+            Judgement::Unknown => "?",
+        };
         let mend = finding.mend.clone().unwrap_or_else(|| "-".into());
         table.row([finding.what.clone(), result.into(), finding.says.clone(), mend]);
     }
@@ -96,7 +115,7 @@ async fn examine(client: &Client, now: Timestamp) -> Vec<Finding> {
         Ok(findings) => findings,
         Err(unreachable) => return vec![unreachable],
     };
-    match kubeio::get::<Workers>(client, "/apis/jobferry.dev/v1alpha1/workers", DEADLINE).await {
+    match kubeio::get::<Workers>(client, WORKERS, DEADLINE).await {
         Err(error) => {
             findings.push(Finding::refused("workers", &error, "ask for the right to list workers.jobferry.dev"));
         }
@@ -104,7 +123,12 @@ async fn examine(client: &Client, now: Timestamp) -> Vec<Finding> {
             let mend = "jobferry worker join NAME --worker-kubeconfig FILE";
             findings.push(Finding::bad("workers", "there are none", mend));
         }
-        Ok(Workers { items }) => findings.extend(items.iter().flat_map(|one| worker::judge(one, now))),
+        Ok(Workers { items }) => {
+            let seen = join_all(items.iter().map(|worker| visit::examine(client, worker, now))).await;
+            for (worker, seen) in items.iter().zip(seen) {
+                findings.extend(worker::judge(worker, now).into_iter().chain(seen));
+            }
+        }
     }
     findings
 }

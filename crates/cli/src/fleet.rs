@@ -18,14 +18,15 @@ use futures::future::join_all;
 use jobferry_api::{DISPATCHER_LEASE, KUBECONFIG_KEY, SYSTEM_NAMESPACE, managed_by};
 use jobferry_cluster::JobOptions;
 use jobferry_dispatcher::{KubeconfigSecrets, Options};
-use jobferry_kubeio as kubeio;
+use jobferry_kubeio::{self as kubeio, Patch};
 use kube::Client;
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
 
 use crate::{
     dispatcher::{self, wall_clock},
-    install, worker,
+    install,
+    worker::{self, WORKERS},
 };
 pub(crate) use cluster::random_seed;
 use cluster::{Cluster, ClusterPlan};
@@ -62,7 +63,7 @@ impl Fleet {
             workers.push(start(&worker.name, &[], worker.clone()).await?);
         }
         let fleet = Self { manager, workers, tasks, stop };
-        fleet.register(&plan.workers).await?;
+        fleet.register(&plan.workers, home.stored_plan()?.as_ref()).await?;
         fleet.take_lease_over().await?;
         fleet.dispatch();
         for worker in &plan.workers {
@@ -111,7 +112,8 @@ impl Fleet {
         join_all(self.workers.into_iter().chain([self.manager]).map(Cluster::shutdown)).await;
     }
 
-    async fn register(&self, plans: &[WorkerPlan]) -> anyhow::Result<()> {
+    /// `before` is the fleet that was here, whose labels may have to go. Those that somebody else gave a Worker stay.
+    async fn register(&self, plans: &[WorkerPlan], before: Option<&FleetPlan>) -> anyhow::Result<()> {
         install::install(self.manager()).await?;
         for (plan, cluster) in plans.iter().zip(&self.workers) {
             let secret = json!({
@@ -125,7 +127,15 @@ impl Fleet {
                 "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker",
                 "metadata": {"name": plan.name, "labels": plan.labels}, "spec": {"kubeconfigSecret": plan.name},
             });
-            install::apply(self.manager(), "/apis/jobferry.dev/v1alpha1/workers", &worker).await?;
+            install::apply(self.manager(), WORKERS, &worker).await?;
+            let gone: Vec<&String> = before.iter().flat_map(|before| before.labels_gone(plan)).collect();
+            if !gone.is_empty() {
+                let labels: Value = gone.into_iter().map(|key| (key.clone(), Value::Null)).collect();
+                let change = json!({"metadata": {"labels": labels}}).to_string().into_bytes();
+                let path = format!("{WORKERS}/{}", plan.name);
+                let patched = kubeio::patch(self.manager(), &path, Patch::Merge, change, install::DEADLINE).await;
+                patched.with_context(|| format!("cannot take labels off Worker {}", plan.name))?;
+            }
         }
         Ok(())
     }

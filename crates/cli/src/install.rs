@@ -47,11 +47,23 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
     install(&manager).await?;
     println!("customresourcedefinitions applied");
-    for object in manifests::objects(&manifest)? {
-        apply(&manager, &manifests::collection(&object)?, &object).await?;
-        println!("{} applied", manifests::name(&object));
-    }
+    apply_all(&manager, &manifest, |name| println!("{name} applied")).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// What a dispatcher needs that runs anywhere: the CRDs, and an account with narrow rights for the day it moves in.
+pub(crate) async fn install_with_rights(manager: &Client) -> anyhow::Result<()> {
+    install(manager).await?;
+    tracing::info!("customresourcedefinitions applied");
+    apply_all(manager, manifests::MANAGER, |name| tracing::info!("{name} applied")).await
+}
+
+async fn apply_all(manager: &Client, manifest: &str, say: impl Fn(&str)) -> anyhow::Result<()> {
+    for object in manifests::objects(manifest)? {
+        apply(manager, &manifests::collection(&object)?, &object).await?;
+        say(&manifests::name(&object));
+    }
+    Ok(())
 }
 
 /// An embedded cluster has none: better to know before anything is applied.

@@ -14,6 +14,7 @@ mod fleet;
 mod install;
 mod job;
 mod job_controller;
+mod label;
 mod lint;
 mod manifests;
 #[cfg(test)]

@@ -1,9 +1,34 @@
-//! `--server 1.35`: whose rules apply.
+//! `--server 1.35`: whose rules apply. And which servers are too old to be part of a fleet.
 
 use std::fmt;
 use std::str::FromStr;
 
 use job_api::Rules;
+use jobferry_kubeio::{self as kubeio, CallError};
+use kube::Client;
+use serde::Deserialize;
+
+use crate::install::DEADLINE;
+
+/// The oldest minor version for managers and workers alike: older managers drop `spec.managedBy` and run delegated Jobs
+/// themselves, and of older workers nobody has checked what they make of a mirror.
+pub(crate) const OLDEST_MINOR: u32 = 32;
+
+/// Whether a server of this version, as `/version` tells it, cannot be part of a fleet. What cannot be read is not judged.
+pub(crate) fn is_too_old(git_version: &str) -> bool {
+    let minor = git_version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
+    git_version.starts_with("v1.") && minor.is_some_and(|minor| minor < OLDEST_MINOR)
+}
+
+/// Asks a cluster for its version.
+pub(crate) async fn read(client: &Client) -> Result<String, CallError> {
+    #[derive(Deserialize)]
+    #[serde(rename_all = "camelCase")]
+    struct Version {
+        git_version: String,
+    }
+    kubeio::get(client, "/version", DEADLINE).await.map(|Version { git_version }| git_version)
+}
 
 /// The version of an API server, as far as it decides about the rules for Jobs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,6 +80,15 @@ impl fmt::Display for ServerVersion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn servers_from_before_the_oldest_are_too_old() {
+        for (version, too_old) in
+            [("v1.31.9", true), ("v1.32.0", false), ("v1.35.8+k3s1", false), ("v2.0.0", false), ("unknown", false)]
+        {
+            assert_eq!(is_too_old(version), too_old, "{version}");
+        }
+    }
 
     #[test]
     fn a_version_is_a_minor_with_or_without_patch() {

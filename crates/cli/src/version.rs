@@ -3,10 +3,13 @@
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use jobferry_kubeio as kubeio;
-use serde::{Deserialize, Serialize};
+use serde::Serialize;
 
-use crate::{delegation, install::DEADLINE, server_version::ServerVersion, target::Target};
+use crate::{
+    delegation,
+    server_version::{self, ServerVersion},
+    target::Target,
+};
 
 /// Flags of `jobferry version`.
 #[derive(clap::Args)]
@@ -72,17 +75,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn manager(target: &Target) -> anyhow::Result<Manager> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Version {
-        git_version: String,
-    }
     let cluster = target.client().await?;
-    let version: Version =
-        kubeio::get(&cluster, "/version", DEADLINE).await.context("the manager's version cannot be read")?;
+    let version = server_version::read(&cluster).await.context("the manager's version cannot be read")?;
     // Whoever may not create Jobs may still know the version.
     let keeps_managed_by = delegation::probe(&cluster).await.ok();
-    Ok(Manager { version: version.git_version, keeps_managed_by })
+    Ok(Manager { version, keeps_managed_by })
 }
 
 impl Versions {

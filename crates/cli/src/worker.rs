@@ -1,5 +1,6 @@
 //! `jobferry worker`: which clusters run the mirrors.
 
+mod admin;
 mod connected;
 mod join;
 mod leave;
@@ -12,11 +13,13 @@ mod way;
 use std::process::ExitCode;
 
 pub(crate) use connected::wait_until_connected;
+pub(crate) use preflight::{Need, missing};
+pub(crate) use rights::needed;
 
 use crate::target::Target;
 
 /// Where the API server keeps Workers.
-const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
+pub(crate) const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
 
 /// Subcommands of `jobferry worker`.
 #[derive(clap::Subcommand)]

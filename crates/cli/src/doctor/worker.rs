@@ -9,7 +9,10 @@ use jobferry_api::{
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
 use super::Finding;
-use crate::table::age;
+use crate::{
+    server_version::{OLDEST_MINOR, is_too_old},
+    table::age,
+};
 
 /// A quarter of the life that `worker join` gives to a token. It is renewed at half of it, so by now something prevents it.
 const EXPIRES_SOON: Duration = Duration::from_secs(6 * 3600);
@@ -29,13 +32,15 @@ fn connection(worker: &Worker, name: &str, now: Timestamp) -> Finding {
     let condition = |type_: &str| status.conditions.iter().find(|condition| condition.type_ == type_);
     let refused = condition(ACCEPTED).filter(|accepted| accepted.status != "True");
     match (refused, condition(CONNECTED)) {
-        (Some(accepted), _) => {
-            let mend = format!("{}, or `jobferry worker forget {name}`", new_credentials(name));
-            Finding::bad(what, &accepted.message, mend)
-        }
+        (Some(accepted), _) => Finding::bad(what, &accepted.message, acceptable(name, &accepted.message)),
         (None, Some(connected)) if connected.status == "True" => {
             let cordoned = if worker.spec.cordoned { ", cordoned" } else { "" };
-            Finding::good(what, format!("connected, {}{cordoned}", status.version.unwrap_or_default()))
+            let version = status.version.unwrap_or_default();
+            let says = format!("connected, {version}{cordoned}");
+            if is_too_old(&version) {
+                return Finding::bad(what, says, format!("upgrade it to Kubernetes 1.{OLDEST_MINOR} or newer"));
+            }
+            Finding::good(what, says)
         }
         (None, Some(connected)) => {
             let since = status.lost_since.map(|Time(since)| format!(" for {}", age(since, now))).unwrap_or_default();
@@ -57,6 +62,14 @@ fn credentials(expires: Timestamp, name: &str, now: Timestamp) -> Finding {
     if left < EXPIRES_SOON { Finding::bad(what, says, mend) } else { Finding::good(what, says) }
 }
 
+/// What helps a worker that is not accepted. Of a cluster that is registered twice, new credentials make no other one.
+fn acceptable(name: &str, why: &str) -> String {
+    if why.contains("registered already") {
+        return format!("`jobferry worker forget {name}`: the cluster has another name already");
+    }
+    format!("{}, or `jobferry worker forget {name}`", new_credentials(name))
+}
+
 fn new_credentials(worker: &str) -> String {
     format!("`jobferry worker join {worker} --renew --worker-kubeconfig FILE`")
 }
@@ -64,6 +77,7 @@ fn new_credentials(worker: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::Judgement;
     use serde_json::{Value, json};
 
     const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
@@ -74,7 +88,7 @@ mod tests {
             "spec": {"kubeconfigSecret": "eu-1"}, "status": status,
         }))
         .unwrap();
-        judge(&worker, NOW).into_iter().map(|finding| (finding.good, finding.says)).collect()
+        judge(&worker, NOW).into_iter().map(|finding| (finding.result == Judgement::Ok, finding.says)).collect()
     }
 
     fn condition(type_: &str, status: &str) -> Value {
@@ -89,9 +103,20 @@ mod tests {
             findings(&json!({"conditions": [condition("Connected", "False")]})),
             [(false, "no answer: m".into())]
         );
+        let old = json!({"conditions": [condition("Connected", "True")], "version": "v1.31.9"});
+        assert_eq!(findings(&old), [(false, "connected, v1.31.9".to_owned())]);
         assert_eq!(findings(&json!({})), [(false, "no dispatcher has looked at it".to_owned())]);
         let refused = json!({"conditions": [condition("Accepted", "False"), condition("Connected", "True")]});
         assert_eq!(findings(&refused), [(false, "m".to_owned())]);
+    }
+
+    #[test]
+    fn a_cluster_that_is_registered_twice_is_forgotten_under_one_of_its_names() {
+        assert!(
+            acceptable("twin", "this cluster is registered already, as Worker eu-1")
+                .starts_with("`jobferry worker forget twin`")
+        );
+        assert!(acceptable("stale", "the credentials are refused").starts_with("`jobferry worker join stale --renew"));
     }
 
     #[test]

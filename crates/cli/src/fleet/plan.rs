@@ -2,8 +2,10 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use serde::{Deserialize, Serialize};
+
+use crate::label;
 
 /// The name of the management cluster among the fleet's clusters.
 pub(crate) const MANAGER: &str = "manager";
@@ -60,6 +62,7 @@ impl FleetPlan {
                 bail!("workers[{at}].name `{name}`: at most 63 lower-case letters, digits and inner dashes");
             }
             ensure!(name != MANAGER, "workers[{at}].name: `{MANAGER}` is the management cluster; choose another name");
+            label::check_all(&worker.labels).map_err(|why| anyhow!("workers[{at}].labels: {why}"))?;
             for (resource, amount) in &worker.capacity {
                 let whole = job_api::quantity::canonical(amount).filter(|text| !text.starts_with('-'));
                 let form = "write an amount such as 8, 0.5 or 16Gi";
@@ -69,6 +72,12 @@ impl FleetPlan {
             ensure!(twin.is_none(), "workers[{at}].name: `{name}` is there twice");
         }
         Ok(())
+    }
+
+    /// The keys of labels that a worker had in this plan and has no longer in `next`.
+    pub(crate) fn labels_gone<'a>(&'a self, next: &'a WorkerPlan) -> impl Iterator<Item = &'a String> {
+        let before = self.workers.iter().filter(|worker| worker.name == next.name);
+        before.flat_map(|worker| worker.labels.keys()).filter(|key| !next.labels.contains_key(*key))
     }
 
     /// A name of `before` that this plan lacks.
@@ -98,6 +107,13 @@ mod tests {
     }
 
     #[test]
+    fn a_label_that_is_taken_out_of_the_file_is_known_by_its_key() {
+        let before = read("workers: [{name: eu-1, labels: {region: eu, gpu: a100}}, {name: us-1}]").unwrap();
+        let next = read("workers: [{name: eu-1, labels: {region: us}}]").unwrap();
+        assert_eq!(before.labels_gone(&next.workers[0]).collect::<Vec<_>>(), ["gpu"]);
+    }
+
+    #[test]
     fn what_is_wrong_in_a_fleet_file_is_named() {
         for (text, expected) in [
             ("workers: []", "`workers` is empty"),
@@ -105,6 +121,7 @@ mod tests {
             ("workers: [{name: a}, {name: a}]", "workers[1].name: `a` is there twice"),
             ("workers: [{name: manager}]", "is the management cluster"),
             ("workers: [{name: a, gpus: 2}]", "gpus"),
+            ("workers: [{name: a, labels: {region: e u}}]", "workers[0].labels: `e u`"),
             ("workers: [{name: a, capacity: {cpu: lots}}]", "workers[0].capacity.cpu `lots` is not a quantity"),
             ("workers: [{name: a, capacity: {memory: -1Gi}}]", "workers[0].capacity.memory `-1Gi`"),
             ("[", "fleet file"),

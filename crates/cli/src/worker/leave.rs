@@ -1,6 +1,6 @@
 //! `jobferry worker leave`: the way back from `join`, once nothing of ours runs there any more.
 
-use std::{path::PathBuf, time::Duration};
+use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use jobferry_api::{SYSTEM_NAMESPACE, Span, Worker};
@@ -8,7 +8,12 @@ use jobferry_kubeio::{self as kubeio, CallError};
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::{preflight, rights::Rights, tend};
+use super::{
+    admin::Admin,
+    preflight::{self, Whose},
+    rights::Rights,
+    tend,
+};
 use crate::{install::DEADLINE, target::Target};
 
 /// Between two looks at what is still placed there: each lists all Jobs.
@@ -32,12 +37,8 @@ pub(crate) struct Args {
     target: Target,
     /// Name of the worker
     name: String,
-    /// Kubeconfig of an administrator of the worker cluster, to remove there what join made
-    #[arg(long, value_name = "FILE")]
-    worker_kubeconfig: Option<PathBuf>,
-    /// Context of that kubeconfig [default: its current one]
-    #[arg(long, value_name = "NAME", requires = "worker_kubeconfig")]
-    worker_context: Option<String>,
+    #[command(flatten)]
+    admin: Admin,
     /// How long to wait for the workloads that are placed there, for example 1h [default: not at all]
     #[arg(long, value_name = "TIME")]
     wait: Option<Span>,
@@ -46,19 +47,18 @@ pub(crate) struct Args {
 /// Removes the worker and what join made for it.
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let (name, manager) = (&args.name, args.target.client().await?);
-    let origin = preflight::identity(&manager, "management").await?;
+    let origin = preflight::identity(&manager, Whose::Manager).await?;
     let rights = Rights { origin: &origin, namespaces: &[] };
     let registered = match tend::read(&manager, name).await {
         Ok(worker) => Some(worker),
-        Err(error) if tend::is_gone(&error) && args.worker_kubeconfig.is_some() => None,
+        Err(error) if tend::is_gone(&error) && args.admin.is_named() => None,
         Err(error) => return Err(error),
     };
-    let cluster = match &args.worker_kubeconfig {
+    let cluster = match args.admin.target() {
         None => None,
-        Some(path) => {
-            let admin = Target { kubeconfig: Some(path.clone()), context: args.worker_context.clone() };
+        Some(admin) => {
             let cluster = admin.client().await?;
-            check_same(registered.as_ref(), &preflight::identity(&cluster, "worker").await?, name)?;
+            check_same(registered.as_ref(), &preflight::identity(&cluster, Whose::Worker).await?, name)?;
             Some(cluster)
         }
     };

@@ -1,44 +1,66 @@
 //! What is looked at before anything is made: versions, rights, and whether the worker can be reached the way the
 //! dispatcher will go.
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use jobferry_kubeio::{self as kubeio, CallError};
 use kube::Client;
-use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::way::Way;
-use crate::{install::DEADLINE, manifests};
+use crate::{
+    delegation,
+    install::DEADLINE,
+    manifests,
+    server_version::{self, OLDEST_MINOR, is_too_old},
+    trouble::OfWorker,
+};
 
-/// Older API servers drop `spec.managedBy` and run delegated Jobs themselves.
-const OLDEST_MANAGER: u32 = 32;
-
-/// The version of a cluster.
-pub(super) async fn version(client: &Client, whose: &str) -> anyhow::Result<String> {
-    #[derive(Deserialize)]
-    #[serde(rename_all = "camelCase")]
-    struct Version {
-        git_version: String,
-    }
-    let version: Result<Version, _> = kubeio::get(client, "/version", DEADLINE).await;
-    Ok(version.with_context(|| format!("the {whose} cluster does not answer"))?.git_version)
+/// The two clusters that a join brings together.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Whose {
+    Manager,
+    Worker,
 }
 
-/// Refuses a management cluster that would run what it is to hand on.
-pub(super) fn check_manager_version(version: &str) -> anyhow::Result<()> {
-    let minor = version.split('.').nth(1).and_then(|minor| minor.parse::<u32>().ok());
-    if minor.is_some_and(|minor| minor < OLDEST_MANAGER) {
-        bail!(
-            "the management cluster is {version}: it runs delegated Jobs itself; upgrade it to 1.{OLDEST_MANAGER} or newer"
-        );
+impl Whose {
+    const fn cluster(self) -> &'static str {
+        match self {
+            Self::Manager => "management cluster",
+            Self::Worker => "worker cluster",
+        }
     }
+
+    /// The outcome of a question to it, with words on what was asked.
+    fn tell<T>(self, outcome: Result<T, CallError>, asked: String) -> anyhow::Result<T> {
+        match self {
+            Self::Manager => outcome.context(asked),
+            Self::Worker => outcome.context(OfWorker(asked)),
+        }
+    }
+}
+
+/// The version of a cluster, which must be new enough.
+pub(super) async fn version(client: &Client, whose: Whose) -> anyhow::Result<String> {
+    let version = server_version::read(client).await;
+    let version = whose.tell(version, format!("the {} does not answer", whose.cluster()))?;
+    check_version(&version, whose)?;
+    Ok(version)
+}
+
+fn check_version(version: &str, whose: Whose) -> anyhow::Result<()> {
+    let why = match whose {
+        Whose::Manager => delegation::RUNS_THEM,
+        Whose::Worker => "older than what mirrors are known to run on",
+    };
+    let (cluster, newer) = (whose.cluster(), format!("upgrade it to Kubernetes 1.{OLDEST_MINOR} or newer"));
+    ensure!(!is_too_old(version), "the {cluster} is {version}: {why}; {newer}");
     Ok(())
 }
 
 /// The identity of a cluster: the UID of its kube-system namespace.
-pub(super) async fn identity(client: &Client, whose: &str) -> anyhow::Result<String> {
-    let namespace: Result<Value, _> = kubeio::get(client, "/api/v1/namespaces/kube-system", DEADLINE).await;
-    let namespace = namespace.with_context(|| format!("cannot read the identity of the {whose} cluster"))?;
+pub(super) async fn identity(client: &Client, whose: Whose) -> anyhow::Result<String> {
+    let namespace = kubeio::get::<Value>(client, "/api/v1/namespaces/kube-system", DEADLINE).await;
+    let namespace = whose.tell(namespace, format!("cannot read the identity of the {}", whose.cluster()))?;
     namespace["metadata"]["uid"].as_str().map(Into::into).context("its kube-system namespace has no UID")
 }
 
@@ -55,9 +77,9 @@ pub(super) async fn reach(way: &Way) -> anyhow::Result<()> {
     }
 }
 
-/// Something that whoever joins a worker must be allowed to do.
+/// Something that somebody must be allowed to do.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) struct Need {
+pub(crate) struct Need {
     verb: String,
     group: String,
     resource: String,
@@ -66,7 +88,7 @@ pub(super) struct Need {
 }
 
 impl Need {
-    pub(super) fn new(verb: &str, group: &str, resource: &str, namespace: &str) -> Self {
+    pub(crate) fn new(verb: &str, group: &str, resource: &str, namespace: &str) -> Self {
         let name = String::new();
         Self { verb: verb.into(), group: group.into(), resource: resource.into(), name, namespace: namespace.into() }
     }
@@ -90,7 +112,8 @@ impl Need {
         Ok(needs)
     }
 
-    fn granted(rule: &Value, namespace: &str) -> Vec<Self> {
+    /// What a rule of a role grants.
+    pub(super) fn granted(rule: &Value, namespace: &str) -> Vec<Self> {
         let list = |part: &str| -> Vec<String> {
             let words = rule[part].as_array().into_iter().flatten();
             words.filter_map(Value::as_str).map(str::to_owned).collect()
@@ -107,6 +130,11 @@ impl Need {
             }
         }
         needs
+    }
+
+    /// For the object of this name only.
+    pub(crate) fn named(self, name: &str) -> Self {
+        Self { name: name.to_owned(), ..self }
     }
 
     async fn is_met(&self, client: &Client) -> Result<bool, CallError> {
@@ -130,21 +158,29 @@ impl Need {
     }
 }
 
-/// Fails with the list of all rights that are missing.
-pub(super) async fn check_rights(client: &Client, whose: &str, needs: &[Need]) -> anyhow::Result<()> {
+/// Those of some rights that whoever asks does not have, in words.
+pub(crate) async fn missing(client: &Client, needs: &[Need]) -> Result<Vec<String>, CallError> {
     let answers = futures::future::join_all(needs.iter().map(|need| need.is_met(client))).await;
     let mut missing = Vec::new();
     for (need, answer) in needs.iter().zip(answers) {
-        if !answer.with_context(|| format!("the {whose} cluster does not say what you may do"))? {
+        if !answer? {
             missing.push(need.words());
         }
     }
+    Ok(missing)
+}
+
+/// Fails with the list of all rights that are missing.
+pub(super) async fn check_rights(client: &Client, whose: Whose, needs: &[Need]) -> anyhow::Result<()> {
+    let cluster = whose.cluster();
+    let missing = whose.tell(missing(client, needs).await, format!("the {cluster} does not say what you may do"))?;
     if missing.is_empty() {
         return Ok(());
     }
+    let side = if whose == Whose::Manager { "manager" } else { "worker" };
     bail!(
-        "your rights on the {whose} cluster are not enough: you may not {}; nothing was changed. Ask its administrator to run \
-         this, or to apply what --print {whose} prints",
+        "your rights on the {cluster} are not enough: you may not {}; nothing was changed. Ask its administrator to run \
+         this, or to apply what --print {side} prints",
         missing.join(", ")
     )
 }
@@ -174,8 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn a_manager_that_drops_the_field_is_refused() {
-        assert!(check_manager_version("v1.31.9").unwrap_err().to_string().contains("1.32 or newer"));
-        check_manager_version("v1.35.8+k3s1").unwrap();
+    fn clusters_that_are_too_old_are_refused_each_with_its_reason() {
+        let refusal = |whose| check_version("v1.31.9", whose).unwrap_err().to_string();
+        assert!(refusal(Whose::Manager).contains("runs delegated Jobs itself; upgrade it to Kubernetes 1.32 or newer"));
+        assert!(refusal(Whose::Worker).starts_with("the worker cluster is v1.31.9: older than"));
+        check_version("v1.35.8+k3s1", Whose::Manager).unwrap();
     }
 }

@@ -12,6 +12,8 @@ use jobferry_api::{SYSTEM_NAMESPACE, labels};
 use jobferry_core::token::Account;
 use serde_json::{Value, json};
 
+use super::preflight::Need;
+
 /// One dispatcher's standing on one worker.
 pub(super) struct Rights<'a> {
     /// The identity of the management cluster: two managers that share a worker do not share an account.
@@ -93,6 +95,16 @@ impl Rights<'_> {
             "apiGroups": [""], "resources": ["serviceaccounts/token"], "resourceNames": [self.name()], "verbs": ["create"],
         })
     }
+}
+
+/// What a dispatcher must be allowed to do on a worker, whoever granted it.
+pub(crate) fn needed(namespaces: &[String]) -> Vec<Need> {
+    let mut needs = Need::granted(&identity(), "");
+    let everywhere = [String::new()];
+    for namespace in if namespaces.is_empty() { &everywhere } else { namespaces } {
+        needs.extend(mirrors().iter().flat_map(|rule| Need::granted(rule, namespace)));
+    }
+    needs
 }
 
 /// What is done with mirrors, wherever they may be.

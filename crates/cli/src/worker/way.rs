@@ -7,7 +7,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use kube::config::Kubeconfig;
 use serde_json::{Value, json};
 
-use crate::target::why_unusable;
+use crate::target::{Target, why_unusable};
 
 /// Where a worker's API server is, and how it proves who it is.
 #[derive(Debug, PartialEq, Eq)]
@@ -19,11 +19,12 @@ pub(super) struct Way {
 
 impl Way {
     /// From a context of a kubeconfig; `server` is dialled instead of the address in it.
-    pub(super) fn read(path: &Path, context: Option<&str>, server: Option<&str>) -> anyhow::Result<Self> {
+    pub(super) fn read(admin: &Target, server: Option<&str>) -> anyhow::Result<Self> {
+        let path = admin.kubeconfig.as_deref().unwrap_or(Path::new(""));
         let place = path.display();
         let read = Kubeconfig::read_from(path);
         let kubeconfig = read.map_err(|error| anyhow!("--worker-kubeconfig {place}: {}", why_unusable(&error)))?;
-        Self::of(&kubeconfig, context, server).with_context(|| format!("--worker-kubeconfig {place}"))
+        Self::of(&kubeconfig, admin.context.as_deref(), server).with_context(|| format!("--worker-kubeconfig {place}"))
     }
 
     fn of(kubeconfig: &Kubeconfig, context: Option<&str>, server: Option<&str>) -> anyhow::Result<Self> {
@@ -31,7 +32,10 @@ impl Way {
         let wanted = wanted.context("it has no current context; name one with --worker-context")?;
         let found = kubeconfig.contexts.iter().find(|entry| entry.name == wanted);
         let found = found.and_then(|entry| entry.context.as_ref());
-        let found = found.with_context(|| format!("it has no context {wanted}"))?;
+        let found = found.with_context(|| {
+            let there: Vec<&str> = kubeconfig.contexts.iter().map(|context| context.name.as_str()).collect();
+            format!("it has no context {wanted}; choose with --worker-context among: {}", there.join(", "))
+        })?;
         let cluster = kubeconfig.clusters.iter().find(|entry| entry.name == found.cluster);
         let cluster = cluster.and_then(|entry| entry.cluster.as_ref());
         let cluster = cluster.with_context(|| format!("the cluster of context {wanted} is missing"))?;
