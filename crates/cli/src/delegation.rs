@@ -1,13 +1,17 @@
 //! Does a cluster leave delegated Jobs alone? One that does not know `spec.managedBy` drops it without a word and runs them
 //! itself.
 
+use anyhow::{Context as _, ensure};
 use jobferry_api::managed_by;
 use jobferry_kubeio::{self as kubeio, CallError};
 use k8s_openapi::api::batch::v1::Job;
 use kube::Client;
 use serde_json::json;
 
-use crate::install::DEADLINE;
+use crate::{
+    install::DEADLINE,
+    server_version::{self, is_too_old},
+};
 
 /// What a user of such a cluster is told.
 pub(crate) const DROPPED: &str =
@@ -16,6 +20,13 @@ pub(crate) const DROPPED: &str =
 pub(crate) const RUNS_THEM: &str = "it drops spec.managedBy and runs delegated Jobs itself";
 /// What helps.
 pub(crate) const MEND: &str = "upgrade it to Kubernetes 1.32 or newer, with the feature gate JobManagedBy on";
+
+/// Refuses a cluster that is too old to leave delegated Jobs alone: better told at once than by a canary, later.
+pub(crate) async fn check_version(manager: &Client) -> anyhow::Result<()> {
+    let version = server_version::read(manager).await.context("cannot read the version of the management cluster")?;
+    ensure!(!is_too_old(&version), "the management cluster is {version}: {RUNS_THEM}; {MEND}");
+    Ok(())
+}
 
 /// Whether what the server stored, or would store, is still delegated.
 pub(crate) fn is_kept(job: &Job) -> bool {

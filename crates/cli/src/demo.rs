@@ -18,7 +18,10 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     dispatcher::{log_to_stderr, stop_on_signal},
-    fleet::{Fleet, FleetPlan, WorkerPlan, home::Home},
+    fleet::{
+        Fleet, FleetPlan, WorkerPlan,
+        home::{Home, scratch},
+    },
     install::DEADLINE,
     job::explain,
     table::Table,
@@ -39,7 +42,7 @@ pub(crate) async fn run() -> anyhow::Result<ExitCode> {
     log_to_stderr(false, "off");
     let shutdown = CancellationToken::new();
     tokio::spawn(stop_on_signal(shutdown.clone()));
-    let directory = tempfile::tempdir().context("no temporary directory for the pods' files")?;
+    let directory = scratch("jobferry-demo-")?;
     let started = Instant::now();
     println!("--- a management cluster and three workers start in this process");
     let mut fleet = Fleet::start(&Home::at(directory.path().to_owned()), &plan(), false).await?;

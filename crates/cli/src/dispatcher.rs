@@ -2,23 +2,21 @@
 
 use std::{io::IsTerminal as _, process::ExitCode, sync::Arc};
 
-use anyhow::{Context as _, ensure};
+use anyhow::Context as _;
 use jobferry_api::{DISPATCHER_LEASE, SYSTEM_NAMESPACE};
-use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options, Vitals};
+use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options, StartError, Vitals};
 use k8s_openapi::jiff::Timestamp;
-use kube::Client;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::{
-    delegation, install,
-    server_version::{self, is_too_old},
-    target::Target,
-};
+use crate::{delegation, install, target::Target};
 
 /// Nobody but this machine, unless somebody asks for more.
 const METRICS_ADDRESS: &str = "127.0.0.1:9187";
+
+/// What a controller logs by default. What kube's client says of a failed request is told by whoever sent it.
+pub(crate) const LOGGED: &str = "info,kube_client=off";
 
 /// Flags of `jobferry dispatcher`.
 #[derive(clap::Args)]
@@ -41,9 +39,9 @@ pub(crate) struct Args {
 
 /// Runs until Ctrl-C or SIGTERM.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    log_to_stderr(args.log_json, "info");
+    log_to_stderr(args.log_json, LOGGED);
     let manager = args.target.client().await?;
-    check_version(&manager).await?;
+    delegation::check_version(&manager).await?;
     if args.install {
         install::install_with_rights(&manager).await?;
     }
@@ -58,20 +56,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         vitals,
         ..Options::new(Arc::new(secrets), Arc::new(wall_clock), u64::from(std::process::id()))
     };
-    jobferry_dispatcher::run(manager, options, shutdown).await?;
+    let ended = jobferry_dispatcher::run(manager, options, shutdown).await;
+    ended.map_err(|StartError::Manager { what, source }| {
+        anyhow::Error::new(source).context(format!("cannot read the {what} of the management cluster"))
+    })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Better told at once than by a canary, later.
-async fn check_version(manager: &Client) -> anyhow::Result<()> {
-    let version = server_version::read(manager).await.context("the management cluster does not answer")?;
-    ensure!(
-        !is_too_old(&version),
-        "the management cluster is {version}: {}; {}",
-        delegation::RUNS_THEM,
-        delegation::MEND
-    );
-    Ok(())
 }
 
 /// An address that was asked for must be free; without the default one the work goes on.

@@ -115,7 +115,13 @@ async fn examine(client: &Client, now: Timestamp) -> Vec<Finding> {
         Ok(findings) => findings,
         Err(unreachable) => return vec![unreachable],
     };
-    match kubeio::get::<Workers>(client, WORKERS, DEADLINE).await {
+    let workers = kubeio::get::<Workers>(client, WORKERS, DEADLINE).await;
+    match workers {
+        Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 404) => {
+            // Perhaps a worker: nobody should start a dispatcher for it just because there is none.
+            findings.retain(|finding| finding.what != manager::DISPATCHER);
+            findings.push(Finding::bad("jobferry", "is not installed here", trouble::NOT_A_MANAGER));
+        }
         Err(error) => {
             findings.push(Finding::refused("workers", &error, "ask for the right to list workers.jobferry.dev"));
         }

@@ -8,7 +8,7 @@ use jobferry_kubeio::{self as kubeio, Patch};
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::{manifests, target::Target};
+use crate::{delegation, manifests, target::Target};
 
 /// Each request must be answered within this time.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
@@ -42,6 +42,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let manager = args.target.client().await?;
+    delegation::check_version(&manager).await?;
     if !args.no_deployment {
         check_deployments(&manager).await?;
     }

@@ -3,14 +3,18 @@
 
 use std::process::ExitCode;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use job_api::managed_by;
 use jobferry_cluster::{JobOptions, Lease, run_jobs, system_clock};
+use jobferry_kubeio as kubeio;
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    dispatcher::{identity, log_to_stderr, stop_on_signal},
+    delegation,
+    dispatcher::{LOGGED, identity, log_to_stderr, stop_on_signal},
     fleet::random_seed,
+    install::DEADLINE,
     target::Target,
 };
 
@@ -32,7 +36,7 @@ pub(crate) struct Args {
 
 /// Runs until Ctrl-C or SIGTERM.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    log_to_stderr(false, "info");
+    log_to_stderr(false, LOGGED);
     if let Err(errors) = managed_by::validate(&args.managed_by).into_result() {
         bail!("--managed-by {}: {errors}", args.managed_by);
     }
@@ -40,6 +44,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         bail!("--managed-by {}: another controller answers to this name; choose your own", args.managed_by);
     }
     let client = args.target.client().await?;
+    delegation::check_version(&client).await?;
+    // What is wrong from the first moment is told at once; what comes later is waited out.
+    let jobs = kubeio::get::<Value>(&client, "/apis/batch/v1/jobs?limit=1", DEADLINE).await;
+    jobs.context("cannot list the Jobs of the cluster")?;
     let shutdown = CancellationToken::new();
     tokio::spawn(stop_on_signal(shutdown.clone()));
     tracing::info!(managed_by = args.managed_by, "job controller starts");

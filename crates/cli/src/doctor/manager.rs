@@ -18,6 +18,9 @@ use crate::{
 
 /// A dispatcher renews its lease every few seconds.
 const LEASE_IS_OLD: Duration = Duration::from_secs(30);
+/// The finding about whoever places the workloads.
+pub(super) const DISPATCHER: &str = "dispatcher";
+
 /// What the commands of this program need: verb, group, resource.
 const RIGHTS: [(&str, &str, &str); 5] = [
     ("create", "batch", "jobs"),
@@ -74,7 +77,7 @@ fn delegates(kept: Result<bool, CallError>) -> Finding {
 }
 
 fn dispatcher(lease: Result<Lease, CallError>, now: Timestamp) -> Finding {
-    let what = "dispatcher";
+    let what = DISPATCHER;
     let start = "jobferry dispatcher (untouched Jobs look as if they ran)";
     match lease {
         Err(error) if error.is_not_found() => Finding::bad(what, "no dispatcher has ever held the lease", start),

@@ -16,7 +16,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, anyhow, bail};
 
 use super::plan::FleetPlan;
 
@@ -50,8 +50,7 @@ impl Home {
 
     /// A directory for a fleet that leaves nothing behind, where [`Home::ephemeral`] finds it.
     pub(crate) fn make_ephemeral() -> anyhow::Result<tempfile::TempDir> {
-        let made = tempfile::Builder::new().prefix(EPHEMERAL).tempdir();
-        made.context("no temporary directory for the fleet's files; is TMPDIR good?")
+        scratch(EPHEMERAL)
     }
 
     /// The ephemeral fleets that run on this machine and belong to this user.
@@ -117,6 +116,14 @@ impl Home {
     pub(crate) fn store_plan(&self, plan: &FleetPlan) -> anyhow::Result<()> {
         write_privately(&self.directory.join("fleet.json"), &serde_json::to_vec_pretty(plan)?)
     }
+}
+
+/// A directory that goes with whoever holds it.
+pub(crate) fn scratch(prefix: &str) -> anyhow::Result<tempfile::TempDir> {
+    tempfile::Builder::new().prefix(prefix).tempdir().map_err(|error| {
+        let place = std::env::temp_dir();
+        anyhow!("no directory for the fleet's files can be made in {}: {}; set TMPDIR", place.display(), error.kind())
+    })
 }
 
 /// Writes a file that only its owner may read, whole or not at all.

@@ -10,7 +10,7 @@ use kube::Client;
 use serde_json::Value;
 
 use super::{Scope, path_of, wait};
-use crate::{delegation, install::DEADLINE, lint};
+use crate::{delegation, install::DEADLINE, lint, trouble};
 
 /// Flags of `jobferry submit`.
 #[derive(clap::Args)]
@@ -49,6 +49,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         let stored = create(&client, &namespace, job, "&dryRun=All").await?;
         ensure!(delegation::is_kept(&stored), "{}; {}", delegation::DROPPED, delegation::MEND);
     }
+    check_manager(&client).await?;
     let mut names = BTreeSet::new();
     for job in &jobs {
         let name = create(&client, &namespace, job, "").await?.metadata.name.unwrap_or_default();
@@ -70,6 +71,16 @@ async fn create(client: &Client, namespace: &str, job: &Value, options: &str) ->
             "job {shown} exists already in namespace {namespace}; delete it first, or submit under metadata.generateName"
         ),
         Err(error) => Err(error).with_context(|| format!("job {shown} cannot be created in namespace {namespace}")),
+    }
+}
+
+/// On a cluster that does not know our resources nobody would take the Job: perhaps it is a worker.
+async fn check_manager(client: &Client) -> anyhow::Result<()> {
+    match kubeio::get::<Value>(client, "/apis/jobferry.dev/v1alpha1", DEADLINE).await {
+        Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 404) => {
+            bail!("no dispatcher works for this cluster, so nothing was submitted; {}", trouble::NOT_A_MANAGER)
+        }
+        _ => Ok(()),
     }
 }
 

@@ -42,7 +42,7 @@ impl Whose {
 /// The version of a cluster, which must be new enough.
 pub(super) async fn version(client: &Client, whose: Whose) -> anyhow::Result<String> {
     let version = server_version::read(client).await;
-    let version = whose.tell(version, format!("the {} does not answer", whose.cluster()))?;
+    let version = whose.tell(version, format!("cannot read the version of the {}", whose.cluster()))?;
     check_version(&version, whose)?;
     Ok(version)
 }

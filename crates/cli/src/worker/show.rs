@@ -12,7 +12,7 @@ use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::WORKERS;
+use super::{WORKERS, tend};
 use crate::{
     dispatcher::wall_clock,
     install::DEADLINE,
@@ -141,8 +141,7 @@ fn health(worker: &Worker, now: Timestamp) -> Health {
 /// Prints one worker.
 pub(super) async fn describe(args: DescribeArgs) -> anyhow::Result<()> {
     let manager = args.target.client().await?;
-    let path = format!("{WORKERS}/{}", args.name);
-    let worker: Worker = kubeio::get(&manager, &path, DEADLINE).await.context("cannot read the Worker")?;
+    let worker = tend::read(&manager, &args.name).await?;
     print!("{}", description(&worker, wall_clock())?);
     Ok(())
 }

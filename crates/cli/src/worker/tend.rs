@@ -101,7 +101,11 @@ pub(super) fn is_gone(error: &anyhow::Error) -> bool {
 }
 
 pub(super) async fn read(manager: &Client, name: &str) -> anyhow::Result<Worker> {
-    kubeio::get(manager, &path(name), DEADLINE).await.with_context(|| format!("cannot read Worker {name}"))
+    match kubeio::get(manager, &path(name), DEADLINE).await {
+        Err(error) if error.is_not_found() => Err(error)
+            .with_context(|| format!("there is no worker {name} (`jobferry worker list` shows those that there are)")),
+        outcome => outcome.with_context(|| format!("cannot read Worker {name}")),
+    }
 }
 
 pub(super) async fn patch(manager: &Client, name: &str, change: &Value) -> anyhow::Result<()> {

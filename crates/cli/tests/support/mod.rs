@@ -2,6 +2,7 @@
 #![allow(dead_code, reason = "each test target uses a part of it")]
 
 pub(crate) mod changing;
+pub(crate) mod expired;
 pub(crate) mod old_server;
 pub(crate) mod transcript;
 

@@ -158,6 +158,15 @@ impl Part<'_> {
     }
 }
 
+/// The steps of a transcript: each command, and what it must print.
+pub(crate) fn steps(text: &str) -> Vec<(&str, String)> {
+    let step = |part| match part {
+        Part::Step { command, expected } => Some((command, expected.join("\n"))),
+        Part::Text(_) => None,
+    };
+    parts(text).into_iter().filter_map(step).collect()
+}
+
 /// Steps begin with `$ ` and end before the next step or comment.
 fn parts(text: &str) -> Vec<Part<'_>> {
     let mut parts: Vec<Part<'_>> = Vec::new();
