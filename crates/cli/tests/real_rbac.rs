@@ -92,7 +92,7 @@ async fn the_shipped_rights_are_enough_and_all_of_them_are_used() {
     eventually("the edit", || pair.on_worker(&["get", "job/long", "-o", "jsonpath={.spec.parallelism}"]) == "2");
     eventually("the warning", || pair.on_manager(&["describe", "job/no-account"]).contains("on worker eu-1: "));
     pair.on_worker(&["delete", "job/vandalised", "--cascade=orphan"]);
-    pair.on_manager(&["wait", "--for=condition=failed", "job/vandalised", "--timeout=60s"]);
+    pair.on_manager(&["wait", "--for=condition=failed", "job/vandalised", "--timeout=150s"]);
     assert!(pair.on_manager(&["describe", "job/vandalised"]).contains("MirrorDeleted"));
     eventually("a renewed token", || pair.stored_token() != first);
 
