@@ -5,7 +5,7 @@ mod support;
 
 use std::fs;
 
-use support::{Background, fail, jobferry, succeed};
+use support::{Background, eventually, fail, jobferry, succeed};
 
 #[test]
 fn a_fleet_is_held_by_one_process_says_how_it_is_and_survives_a_restart() {
@@ -58,4 +58,61 @@ fn a_fleet_file_gives_workers_names_and_labels_and_an_ephemeral_fleet_leaves_not
     fs::write(&file, "workers: [{name: eu-1, label: {region: eu}}]").unwrap();
     let error = fail(jobferry(&["up", "--ephemeral", "--config", file.to_str().unwrap()]));
     assert!(error.contains("fleet.yaml") && error.contains("label"), "{error}");
+}
+
+#[test]
+fn a_label_that_is_taken_out_of_the_fleet_file_leaves_the_worker() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, file) = (home.path().join("fleet"), home.path().join("fleet.yaml"));
+    let (dir, kubeconfig) = (dir.to_str().unwrap(), dir.join("kubeconfig"));
+    let up = |workers: &str| {
+        fs::write(&file, workers).unwrap();
+        let mut up = Background::start(jobferry(&["up", "--dir", dir, "--config", file.to_str().unwrap()]));
+        up.until("ready");
+        let described = jobferry(&["worker", "describe", "eu-1", "--kubeconfig", kubeconfig.to_str().unwrap()]);
+        let described = succeed(described);
+        succeed(jobferry(&["down", "--dir", dir]));
+        described.lines().find(|line| line.starts_with("Labels:")).unwrap().to_owned()
+    };
+    let before = up("workers: [{name: eu-1, labels: {region: eu, gpu: a100}}]");
+    assert!(before.ends_with("gpu=a100,region=eu"), "{before}");
+    let after = up("workers: [{name: eu-1, labels: {region: eu}}]");
+    assert!(after.ends_with(" region=eu"), "{after}");
+}
+
+/// The Job's own process says when it is asked to end, and has ended before the fleet has.
+#[test]
+fn ctrl_c_stops_jobs_and_clusters_in_order_and_the_fleet_goes_on_later() {
+    let home = tempfile::tempdir().unwrap();
+    let (dir, witness) = (home.path().join("fleet"), home.path().join("witness"));
+    let dir = dir.to_str().unwrap();
+    let script = format!(
+        "trap 'echo asked >> {0}; exit 0' TERM; echo begun >> {0}; while :; do sleep 0.1; done",
+        witness.display()
+    );
+    let manifest = home.path().join("job.yaml");
+    let job = serde_json::json!({
+        "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "long"},
+        "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [
+            {"name": "main", "image": "none", "command": ["sh", "-c", script]}]}}},
+    });
+    fs::write(&manifest, job.to_string()).unwrap();
+
+    let mut up = Background::start(jobferry(&["up", "--workers", "1", "--dir", dir]));
+    up.until("ready");
+    let kubeconfig = format!("{dir}/kubeconfig");
+    succeed(jobferry(&["submit", "-f", manifest.to_str().unwrap(), "--kubeconfig", &kubeconfig]));
+    let witnessed = || fs::read_to_string(&witness).unwrap_or_default();
+    eventually("a process that runs", || witnessed() == "begun\n");
+    up.interrupt();
+    assert_eq!(up.rest(), "", "it ends by itself, with exit code 0");
+    assert_eq!(witnessed(), "begun\nasked\n", "and not before the process was asked to end");
+    fail(jobferry(&["status", "--dir", dir]));
+
+    let mut up = Background::start(jobferry(&["up", "--dir", dir]));
+    up.until("ready");
+    let jobs = succeed(jobferry(&["get", "long", "-o", "name", "--kubeconfig", &kubeconfig]));
+    assert_eq!(jobs, "job/long\n");
+    up.interrupt();
+    up.until_end();
 }

@@ -82,6 +82,20 @@ impl Background {
         panic!("it ended without a line that holds {text:?}; it said\n{}", seen.join("\n"));
     }
 
+    /// Presses Ctrl-C: the signal that a terminal sends.
+    pub(crate) fn interrupt(&self) {
+        let sent = Command::new("kill").args(["-INT", &self.child.id().to_string()]).status().unwrap();
+        assert!(sent.success());
+    }
+
+    /// What it says up to its end, which must be a good one.
+    pub(crate) fn rest(&mut self) -> String {
+        let mut rest = String::new();
+        self.output.read_to_string(&mut rest).unwrap();
+        self.until_end();
+        rest
+    }
+
     /// Waits until it has ended by itself.
     pub(crate) fn until_end(&mut self) {
         assert!(self.child.wait().unwrap().success());
