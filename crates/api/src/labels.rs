@@ -9,5 +9,8 @@ pub const WORKER: &str = "jobferry.dev/worker";
 /// By an admin on a namespace, or by a user on a workload: the name of the DispatchPolicy to follow. A workload's choice
 /// counts only if that policy is open to its namespace.
 pub const POLICY: &str = "jobferry.dev/policy";
+/// By a user on a workload of a kind whose admission does not let our value of managedBy pass, or that has no such field:
+/// `true` hands it to the dispatcher. See the WorkloadKind's `managedBy`.
+pub const DISPATCH: &str = "jobferry.dev/dispatch";
 /// Every label and annotation of ours starts so.
 pub const PREFIX: &str = "jobferry.dev/";

@@ -9,6 +9,7 @@
 //!        condition  jobferry.dev/Placement         pods          label      jobferry.dev/origin-uid
 //!   Worker, one a worker cluster                 namespace     label      jobferry.dev/policy (on the manager)
 //!   DispatchPolicy, who may use which workers
+//!   WorkloadKind, a kind that may be dispatched beside the built-in ones
 //! ```
 
 pub mod annotations;
@@ -21,10 +22,15 @@ pub mod managed_by;
 pub mod metrics;
 mod span;
 mod worker;
+mod workload_kind;
 
 pub use dispatch_policy::{DispatchPolicy, DispatchPolicySpec, LostAction, OnWorkerLost, Preference};
 pub use span::{Span, SpanError};
 pub use worker::{Worker, WorkerSpec, WorkerStatus};
+pub use workload_kind::{
+    Admits, Ending, Field, Fill, Guard, ManagedBy, OperatorOnManager, Outcome, Refuse, Requirement, Settling,
+    StatusRules, Test, TimeToLive, TtlOnManager, WorkloadKind, WorkloadKindSpec, WorkloadKindStatus,
+};
 
 /// The API group of our custom resources.
 pub const GROUP: &str = "jobferry.dev";
@@ -45,5 +51,5 @@ pub const DEFAULT_POLICY: &str = "default";
 pub fn custom_resource_definitions()
 -> Vec<k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition> {
     use kube::CustomResourceExt;
-    vec![Worker::crd(), DispatchPolicy::crd()]
+    vec![Worker::crd(), DispatchPolicy::crd(), WorkloadKind::crd()]
 }

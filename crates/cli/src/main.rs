@@ -14,6 +14,7 @@ mod fleet;
 mod install;
 mod job;
 mod job_controller;
+mod kinds;
 mod label;
 mod lint;
 mod manifests;
@@ -71,6 +72,9 @@ enum Command {
     /// Add, list, close and remove worker clusters
     #[command(subcommand)]
     Worker(worker::Command),
+    /// Kinds of workloads: what is known of them, and what would become of an object
+    #[command(subcommand)]
+    Kinds(kinds::Command),
     /// Check manifests of Jobs and CronJobs as an API server would, and for what does not travel
     Lint(lint::Args),
     /// For authors of external Job controllers: which status writes would a server refuse?
@@ -116,6 +120,7 @@ fn main() -> ExitCode {
         Command::JobController(args) => in_runtime(job_controller::run(args)),
         Command::Install(args) => in_runtime(install::run(args)),
         Command::Worker(command) => in_runtime(worker::run(command)),
+        Command::Kinds(command) => kinds::run(command),
         Command::Lint(args) => Ok(lint::run(&args)),
         Command::Conformance(command) => Ok(conformance::run(&command)),
         Command::Version(args) => in_runtime(version::run(args)),

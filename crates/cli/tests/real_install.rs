@@ -39,6 +39,19 @@ async fn the_printed_manifests_are_accepted_whole_and_install_applies_the_same()
     let again = apply(&["--dry-run=server"]);
     assert!(again.lines().all(|line| line.contains("unchanged") || line.contains("configured")), "{again}");
 
+    // Kinds of one's own have a form that the server checks.
+    let examples = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples");
+    for kind in ["argo-workflow", "etl-run", "leader-worker-set", "mini-cluster", "spark-application", "volcano-job"] {
+        let file = format!("{examples}/kind-{kind}.yaml");
+        succeed(kubectl(&admin, &["apply", "--validate=strict", "-f", &file]));
+    }
+    let patch = r#"{"spec":{"suspended":{"path":"spec.control.paused","is":["true"],"exists":true},"forward":[{"path":"paused"}]}}"#;
+    let patch = ["patch", "workloadkind", "etlruns.workloads.example.dev", "--type=merge", "-p", patch];
+    let refused = String::from_utf8(kubectl(&admin, &patch).output().unwrap().stderr).unwrap();
+    for reason in ["a test asks exactly one of is, isNot and exists", "spec.forward[0].path: Invalid value: \"paused\""] {
+        assert!(refused.contains(reason), "{refused}");
+    }
+
     let deployment = ["get", "deployment", "jobferry-dispatcher", "-n", "jobferry-system", "-o", "json"];
     let deployment: Value = serde_json::from_str(&succeed(kubectl(&admin, &deployment))).unwrap();
     assert_eq!(deployment["spec"]["replicas"], 2);

@@ -54,7 +54,11 @@ impl Case {
 
 /// Which commands cannot go wrong in which ways, and why.
 const CANNOT: [(&[&str], &[Case], &str); 7] = [
-    (&["lint", "conformance check", "crds", "completion"], EVERY, "it asks no cluster"),
+    (
+        &["kinds list", "kinds describe", "kinds try", "lint", "conformance check", "crds", "completion"],
+        EVERY,
+        "it asks no cluster",
+    ),
     (
         &["demo", "up", "status", "down"],
         EVERY,

@@ -109,7 +109,7 @@ fn without_a_cluster() {
     fs::write(terminal.path("empty.kubeconfig"), "").unwrap();
     fs::write(terminal.path("gone.kubeconfig"), nobody().to_string()).unwrap();
     fs::write(terminal.path("undecided.kubeconfig"), nobody().to_string().replace("current-context", "x")).unwrap();
-    play(&terminal, &["no-cluster", "wrong-context", "tools", "plugin"]);
+    play(&terminal, &["no-cluster", "wrong-context", "tools", "kinds", "plugin"]);
 }
 
 #[test]

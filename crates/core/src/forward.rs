@@ -28,11 +28,11 @@ pub const FIELDS: [&str; 7] = [
 #[serde(default)]
 pub struct Forwarded {
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    spec: BTreeMap<String, Value>,
+    pub(crate) spec: BTreeMap<String, Value>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    labels: BTreeMap<String, String>,
+    pub(crate) labels: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    annotations: BTreeMap<String, String>,
+    pub(crate) annotations: BTreeMap<String, String>,
 }
 
 /// A fingerprint of a whole [`Forwarded`]: equal means that there is nothing to forward.
@@ -55,7 +55,7 @@ impl Forwarded {
 
     /// The same, from fields that were decoded already.
     pub(crate) fn from_parts(
-        spec: impl IntoIterator<Item = (&'static str, Value)>,
+        spec: impl IntoIterator<Item = (impl Into<String>, Value)>,
         labels: &BTreeMap<String, String>,
         annotations: &BTreeMap<String, String>,
     ) -> Self {
@@ -67,7 +67,7 @@ impl Forwarded {
             spec: spec
                 .into_iter()
                 .filter(|(_, value)| !value.is_null())
-                .map(|(field, value)| (field.to_owned(), value))
+                .map(|(field, value)| (field.into(), value))
                 .collect(),
             labels: fingerprints(labels),
             annotations: fingerprints(annotations),
@@ -128,7 +128,7 @@ pub(crate) fn on_mirror(field: &str, value: Value, carried: Carried) -> Value {
 }
 
 /// New and changed keys with their values, removed ones with null.
-fn changes(
+pub(crate) fn changes(
     before: &BTreeMap<String, String>,
     now: &BTreeMap<String, String>,
     values: Option<&Value>,

@@ -15,6 +15,7 @@
 //! - [`claim`]: whose an object under a mirror's name is.
 //! - [`forward`]: later edits of the user's Job, each sent to the mirror once.
 //! - [`project`]: the mirror's status turned into a status that the manager's API server accepts.
+//! - [`kind`]: what differs from kind to kind, as data.
 //! - [`knowledge`] -> [`phase`] -> [`plan`] -> [`action`]: from what is known of one workload to what is due.
 //! - [`patch`]: the bodies of our writes.
 //! - [`kubeconfig`]: what a worker's credentials may say; [`token`]: how long they live.
@@ -23,6 +24,7 @@ pub mod action;
 pub mod claim;
 mod fingerprint;
 pub mod forward;
+pub mod kind;
 pub mod knowledge;
 pub mod kubeconfig;
 pub mod mirror;

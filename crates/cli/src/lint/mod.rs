@@ -48,6 +48,13 @@ enum Output {
     Json,
 }
 
+/// The documents of a file, whatever they are.
+pub(crate) fn documents(file: &Path) -> anyhow::Result<Vec<Value>> {
+    let (documents, unreadable) = input::read(file);
+    unreadable.map_or(Ok(()), |unreadable| Err(anyhow!(unreadable.to_text())))?;
+    Ok(documents.iter().map(|document| document.content.to_value()).collect())
+}
+
 /// The Jobs of a file, if a server would take all of them. Warnings go to stderr.
 pub(crate) fn jobs(file: &Path) -> anyhow::Result<Vec<Value>> {
     let (documents, unreadable) = input::read(file);

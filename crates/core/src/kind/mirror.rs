@@ -1,0 +1,120 @@
+//! The user's object turned into the one that a worker runs.
+
+use jobferry_api::{annotations, labels};
+use serde_json::{Map, Value, json};
+
+use super::Kind;
+use crate::{ownership::is_users_own, record::Placement};
+
+/// How long a finished mirror may outlive us: its own time to live, instead of the user's. A worker's policy that adds a
+/// short one where none is set cannot make the result vanish, and a manager that is gone for good leaves nothing for ever.
+const MIRROR_TTL_SECONDS: u32 = 30 * 24 * 3600;
+
+/// Labels and annotations by which tools that deploy from a repository know what is theirs. On a worker they would take
+/// the mirror for a stray of their own, and delete it.
+const DEPLOYED_BY: [&str; 6] = [
+    "argocd.argoproj.io/",
+    "configmanagement.gke.io/",
+    "configsync.gke.io/",
+    "helm.toolkit.fluxcd.io/",
+    "kustomize.toolkit.fluxcd.io/",
+    "meta.helm.sh/",
+];
+
+/// The object cannot be mirrored.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the stored {kind} has no `{field}`")]
+pub struct Unmirrorable {
+    kind: String,
+    field: &'static str,
+}
+
+impl Kind {
+    /// The mirror of `object` (as the manager stores it) for this placement. `origin` is the manager's identity.
+    pub fn mirror_of(&self, object: &Value, placement: &Placement, origin: &str) -> Result<Value, Unmirrorable> {
+        let uid = self.text(object, "/metadata/uid", "metadata.uid")?;
+        let version = self.text(object, "/metadata/resourceVersion", "metadata.resourceVersion")?;
+        let mut mirror = self.bare(object)?;
+        let forwarded = self.forwarded(object)?.annotation();
+        let metadata = &mut mirror["metadata"];
+        metadata["labels"][labels::ORIGIN] = origin.into();
+        for (mark, value) in [
+            (annotations::ORIGIN_UID, uid),
+            (annotations::EPOCH, &placement.epoch.to_string()),
+            (annotations::MANAGER_VERSION, version),
+            (annotations::FORWARDED, &forwarded),
+        ] {
+            metadata["annotations"][mark] = value.into();
+        }
+        Ok(mirror)
+    }
+
+    /// What of an object means the same on a worker: without what is the manager's. Its pods can be told by a label; all
+    /// other marks are not on it yet.
+    pub(super) fn bare(&self, object: &Value) -> Result<Value, Unmirrorable> {
+        let name = self.text(object, "/metadata/name", "metadata.name")?;
+        let namespace = self.text(object, "/metadata/namespace", "metadata.namespace")?;
+        let mut bare = object.as_object().cloned().unwrap_or_default();
+        if !bare.contains_key("spec") {
+            return Err(Unmirrorable { kind: self.kind.clone(), field: "spec" });
+        }
+        bare.remove("status");
+        bare.insert("apiVersion".into(), self.api_version().into());
+        bare.insert("kind".into(), self.kind.clone().into());
+        let own_labels = carried(object.pointer("/metadata/labels"));
+        let own_annotations = carried(object.pointer("/metadata/annotations"));
+        let metadata = json!({
+            "name": name, "namespace": namespace, "labels": own_labels, "annotations": own_annotations,
+        });
+        bare.insert("metadata".into(), metadata);
+        let mut bare = Value::Object(bare);
+        if let Some(managed_by) = &self.managed_by {
+            managed_by.path.remove(&mut bare);
+        }
+        for field in self.strip.iter().filter(|field| field.applies(object)) {
+            field.path.remove(&mut bare);
+        }
+        for ttl in &self.ttl {
+            ttl.path.remove(&mut bare);
+        }
+        if let Some(ttl) = self.ttl.iter().find(|ttl| ttl.after.is_none()) {
+            ttl.path.set(&mut bare, MIRROR_TTL_SECONDS.into());
+        }
+        let uid = self.text(object, "/metadata/uid", "metadata.uid")?;
+        if self.pod_templates.is_empty() {
+            bare["metadata"]["labels"][labels::ORIGIN_UID] = uid.into();
+        }
+        for path in &self.pod_templates {
+            for (place, template) in path.find(&bare.clone()) {
+                place.set(&mut bare, marked(template.clone(), uid));
+            }
+        }
+        Ok(bare)
+    }
+
+    fn text<'a>(&self, object: &'a Value, pointer: &str, field: &'static str) -> Result<&'a str, Unmirrorable> {
+        let missing = || Unmirrorable { kind: self.kind.clone(), field };
+        object.pointer(pointer).and_then(Value::as_str).ok_or_else(missing)
+    }
+}
+
+/// A pod template whose pods carry the UID of the user's object.
+fn marked(mut template: Value, uid: &str) -> Value {
+    let mut own = carried(template.pointer("/metadata/labels"));
+    own.insert(labels::ORIGIN_UID.into(), uid.into());
+    match template.get_mut("metadata").and_then(Value::as_object_mut) {
+        Some(metadata) => {
+            metadata.remove("creationTimestamp");
+            metadata.insert("labels".into(), own.into());
+        }
+        None => template["metadata"] = json!({ "labels": own }),
+    }
+    template
+}
+
+/// The labels or annotations that go along: neither generated by a server, nor ours, nor those of a deploying tool.
+fn carried(map: Option<&Value>) -> Map<String, Value> {
+    let mut map = map.and_then(Value::as_object).cloned().unwrap_or_default();
+    map.retain(|key, _| is_users_own(key) && !DEPLOYED_BY.iter().any(|prefix| key.starts_with(prefix)));
+    map
+}

@@ -1,0 +1,55 @@
+//! The mirror's status turned into the next status of the user's object.
+//!
+//! The status is copied whole. What only holds on the worker is left out or, where a definition demands it, filled;
+//! generations that it counts are the mirror's, and become the user's object's.
+
+use serde_json::{Value, json};
+
+use super::{Kind, Path};
+use crate::fingerprint::fingerprint;
+
+impl Kind {
+    /// The status that the user's object should have, or `None` if the mirror has none to copy.
+    ///
+    /// `object` is the user's object as the manager stores it. `up_to_date`: everything in it was forwarded, so that what
+    /// the worker has observed of the mirror holds for it.
+    pub fn project(&self, object: &Value, mirror: &Value, up_to_date: bool) -> Option<Value> {
+        // A definition may refuse an empty status, and it would say nothing.
+        let said = mirror.get("status").filter(|status| status.as_object().is_some_and(|fields| !fields.is_empty()))?;
+        let mut next = json!({ "status": said });
+        for field in self.status.leave_out.iter().filter(|field| field.applies(object)) {
+            field.path.remove(&mut next);
+        }
+        let generation = |object: &Value| object.pointer("/metadata/generation").and_then(Value::as_i64);
+        for path in &self.status.observed_generation {
+            for (place, observed) in path.find(&next.clone()) {
+                let is_current = up_to_date && observed.as_i64() >= generation(mirror);
+                translate(&place, &mut next, object, generation(object).filter(|_| is_current));
+            }
+        }
+        for (path, text) in &self.status.fill {
+            if path.first(&next).is_none() {
+                path.set(&mut next, text.as_str().into());
+            }
+        }
+        let status = next.get_mut("status")?.take();
+        status.as_object().is_some_and(|fields| !fields.is_empty()).then_some(status)
+    }
+}
+
+/// A generation of the mirror becomes that of the user's object which was forwarded; if that is not known, the one that was
+/// last told stays.
+fn translate(place: &Path, next: &mut Value, object: &Value, known: Option<i64>) {
+    match known.map(Value::from).or_else(|| place.first(object).cloned()) {
+        Some(generation) => {
+            place.set(next, generation);
+        }
+        None => place.remove(next),
+    }
+}
+
+/// Tells whether a status was written before. The stored one cannot: a manager whose definition is older than the worker's
+/// drops fields that it does not know, and never holds what was sent.
+pub fn digest(status: &Value) -> u64 {
+    fingerprint(status.to_string().bytes())
+}
