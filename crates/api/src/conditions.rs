@@ -22,6 +22,8 @@ pub const REASON_REFUSED: &str = "Refused";
 pub const REASON_EDIT_REFUSED: &str = "EditRefused";
 /// Reason of `Placed=True`: its worker is not registered any more.
 pub const REASON_WORKER_MISSING: &str = "WorkerMissing";
+/// Reason of `Placed=True`: the record of its placement is unreadable or gone, and the workload is left alone.
+pub const REASON_RECORD_LOST: &str = "RecordLost";
 /// Reason of `Placed=False`: the workload leaves a worker that refused it.
 pub const REASON_MOVING: &str = "Moving";
 /// Reason of a Job that failed because somebody deleted its mirror on the worker before its end was seen.

@@ -32,9 +32,10 @@ pub fn whose(object: &Value, mirror: &Mirror, workload: &Workload, at: &Placemen
     let uid = workload.uid.as_str();
     let from_here = object["metadata"]["labels"][labels::ORIGIN] == origin;
     let pods_are_ours = object["spec"]["template"]["metadata"]["labels"][labels::ORIGIN_UID] == uid;
-    if mirror.origin_uid == uid && from_here {
+    let marked = object["metadata"]["annotations"][annotations::ORIGIN_UID] == uid;
+    if marked && from_here {
         Whose::Ours
-    } else if mirror.origin_uid == uid || pods_are_ours || at.mirror.as_ref() == Some(&mirror.uid) {
+    } else if marked || pods_are_ours || at.mirror.as_ref() == Some(&mirror.uid) {
         if mirror.deleting { Whose::Going } else { Whose::Unmarked }
     } else if from_here {
         Whose::Earlier

@@ -18,6 +18,7 @@ mod place;
 mod retire;
 
 use job_api::conditions;
+use jobferry_api as api;
 use retire::{let_go, retire};
 
 use crate::{
@@ -48,7 +49,7 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
         Phase::Finished => return case.retain(),
         // Somebody else runs it on the manager: whatever we did now could run it twice.
         _ if workload.acted_on => return vec![Action::Alarm(Alarm::ActedOn)],
-        Phase::Unknown => vec![Action::Alarm(Alarm::UnreadableRecord)],
+        Phase::Unknown => case.tell_unknown(),
         Phase::Recovering { worker, mirror } => case.recover(worker, mirror),
         Phase::Suspended => case.show_suspended(),
         Phase::Waiting => case.place(),
@@ -81,6 +82,10 @@ fn delete((worker, mirror): (&str, &Mirror)) -> Action {
     Action::DeleteMirror { worker: worker.to_owned(), mirror: mirror.into(), pods: Pods::Later }
 }
 
+fn delete_pods_first(worker: &str, mirror: &Mirror) -> Action {
+    Action::DeleteMirror { worker: worker.to_owned(), mirror: mirror.into(), pods: Pods::First }
+}
+
 /// Mirrors of older epochs are deleted, pods first. A finished one stays as long as its workload is unfinished: its result
 /// counts (see [`Case::copy_end_from_before`]).
 fn stale_mirrors<'a>(known: &'a Knowledge, at: &'a Placement) -> impl Iterator<Item = Action> + 'a {
@@ -88,7 +93,7 @@ fn stale_mirrors<'a>(known: &'a Knowledge, at: &'a Placement) -> impl Iterator<I
     others.filter_map(|(worker, mirror)| match mirror.epoch? {
         _ if mirror.is_finished() => None,
         epoch if epoch >= at.epoch => None,
-        _ => Some(Action::DeleteMirror { worker: worker.to_owned(), mirror: mirror.into(), pods: Pods::First }),
+        _ => Some(delete_pods_first(worker, mirror)),
     })
 }
 
@@ -115,6 +120,23 @@ impl Case<'_> {
             Action::RecordPlacement(placement.with_mirror(&mirror.uid))
         });
         record.into_iter().collect()
+    }
+
+    /// It was placed, and where is not known. To say that it is not placed would wipe out the last trace.
+    fn tell_unknown(&self) -> Vec<Action> {
+        let message = match self.workload.record {
+            Record::Unreadable => {
+                "the record of where it is placed cannot be read: a newer version wrote it, or it was damaged; it is left \
+                 alone; run that version, or delete the Job and submit it again"
+            }
+            _ => {
+                "it was placed, but the record of where is gone: it is left alone until its mirror is seen; if it runs \
+                 nowhere any more, delete the Job and submit it again"
+            }
+        };
+        let mut actions = vec![Action::Alarm(Alarm::UnreadableRecord)];
+        actions.extend(self.tell(true, api::conditions::REASON_RECORD_LOST, message.into()));
+        actions
     }
 
     /// What the built-in controller shows for a suspended Job that never started.

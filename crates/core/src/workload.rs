@@ -197,7 +197,8 @@ impl<'de> Deserialize<'de> for Mirror {
             name: wire.metadata.name,
             uid: wire.metadata.uid,
             resource_version: wire.metadata.resource_version,
-            origin_uid: marks.origin_uid,
+            // The label that its pods inherit cannot be taken off once it runs.
+            origin_uid: wire.spec.template.origin_uid().unwrap_or(marks.origin_uid),
             epoch: marks.epoch.parse().ok(),
             manager_version: marks.manager_version.parse().ok(),
             delegated: wire.spec.managed_by.as_deref().is_some_and(|name| name != job_api::managed_by::RESERVED),
@@ -218,6 +219,31 @@ struct MirrorMarks {
     manager_version: String,
     #[serde(rename = "jobferry.dev/forwarded", default)]
     forwarded: Option<String>,
+}
+
+/// What a mirror's pods are labelled with.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireTemplate {
+    metadata: Option<WireTemplateMeta>,
+}
+
+impl WireTemplate {
+    fn origin_uid(self) -> Option<String> {
+        self.metadata?.labels?.origin_uid
+    }
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WireTemplateMeta {
+    labels: Option<PodMarks>,
+}
+
+#[derive(Deserialize, Default)]
+struct PodMarks {
+    #[serde(rename = "jobferry.dev/origin-uid", default)]
+    origin_uid: Option<String>,
 }
 
 type Map = BTreeMap<String, String>;
@@ -274,6 +300,7 @@ struct WireSpec {
     backoff_limit: Option<i64>,
     max_failed_indexes: Option<i64>,
     pod_replacement_policy: Option<String>,
+    template: WireTemplate,
 }
 
 impl WireSpec {

@@ -94,7 +94,8 @@ fn apply(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, worker: 
     if started.get(&name).is_some_and(|running| running.worker.metadata.uid != worker.metadata.uid) {
         stop(shared, started, &name);
     }
-    shared.index.add_worker(&name);
+    let recorded = worker.status.as_ref().and_then(|status| status.identity.as_deref());
+    shared.index.add_worker(&name, recorded);
     let touched = shared.index.change_worker(&name, |view| {
         view.labels = worker.metadata.labels.clone().unwrap_or_default();
         // One that is about to go gets no new work.

@@ -101,12 +101,18 @@ pub(crate) async fn run(client: Client, cluster: Cluster, machines: Machines, se
                 pod,
             };
             match known {
-                Some(known) if process.pod.metadata.deletion_timestamp.is_some() => known.end.cancel(),
+                Some(Running { end, exit_code: None }) if process.pod.metadata.deletion_timestamp.is_some() => {
+                    end.cancel()
+                }
+                // Nothing runs any more, or, if the API server was set back, not for a long time.
+                _ if process.pod.metadata.deletion_timestamp.is_some() => {
+                    tokio::spawn(async move { process.remove().await });
+                }
                 // The API server has forgotten how it ended.
                 Some(Running { exit_code: Some(code), .. }) if !has_ended(&process.pod) => {
                     tokio::spawn(async move { process.write_end(code).await });
                 }
-                None if process.pod.metadata.deletion_timestamp.is_none() && !has_ended(&process.pod) => {
+                None if !has_ended(&process.pod) => {
                     let end = CancellationToken::new();
                     machines.lock().insert(uid, Running { end: end.clone(), exit_code: None });
                     let grace = dice.time(Duration::ZERO, Duration::from_secs(GRACE_SECONDS));

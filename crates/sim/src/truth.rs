@@ -185,9 +185,13 @@ impl Truth {
             if self.job(cluster, &job.name) == after {
                 continue;
             }
-            self.change(cluster, &job.name, after, Role::Foreigner);
-            let workload = job.origin_uid.clone().unwrap_or_else(|| job.uid.clone());
-            self.histories.entry(workload).or_default().turned_back = true;
+            let replaced = self.change(cluster, &job.name, after, Role::Foreigner);
+            // Under one name there may be the mirror of another workload now.
+            for job in replaced.iter().chain([job]) {
+                let workload = job.origin_uid.clone().unwrap_or_else(|| job.uid.clone());
+                let history = self.histories.entry(workload).or_default();
+                (history.turned_back, history.meddled) = (true, true);
+            }
         }
     }
 

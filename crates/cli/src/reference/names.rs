@@ -18,7 +18,7 @@ const GROUPS: [(&str, &str, &str); 6] = [
     (
         "Events",
         "Beside these, a reason of the condition `Placed` that is not its normal state is told as an Event of the same name \
-         (`NoPolicy`, `InvalidNarrowing`, `Halted`, `WorkerMissing`), and warnings about a mirror keep the worker's reason.",
+         (`NoPolicy`, `InvalidNarrowing`, `Halted`, `WorkerMissing`, `RecordLost`), and warnings about a mirror keep the worker's reason.",
         include_str!("../../../api/src/events.rs"),
     ),
 ];

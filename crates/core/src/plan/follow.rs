@@ -2,7 +2,7 @@
 
 use jobferry_api as api;
 
-use super::Case;
+use super::{Case, delete_pods_first};
 use crate::{
     action::{Action, Alarm},
     knowledge::Sighting,
@@ -19,6 +19,10 @@ impl Case<'_> {
             // Its mark was taken off before anybody here saw it. On the worker of the record it can be no other.
             let adopted = mirror.epoch.is_none() && at.mirror.is_none();
             return adopted.then(|| Action::RecordPlacement(at.with_mirror(&mirror.uid))).into_iter().collect();
+        }
+        // Another one than the recorded: somebody deleted that one and made this after it. It may have finished unseen.
+        if at.mirror.as_ref().is_some_and(|recorded| *recorded != mirror.uid) && !mirror.is_finished() {
+            return if mirror.deleting { Vec::new() } else { vec![delete_pods_first(&at.worker, mirror)] };
         }
         // Seen before the answer to its create, or that answer was lost. Nobody there will run it.
         if mirror.delegated && at.mirror.is_none() && !mirror.deleting {

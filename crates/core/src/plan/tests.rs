@@ -479,10 +479,10 @@ fn a_stale_mirror_that_finished_after_all_ends_the_workload_instead_of_running_i
 #[test]
 fn a_workload_that_lost_its_record_is_not_placed_while_a_worker_is_out_of_sight() {
     let traces = || world().job("/metadata/labels", json!({"jobferry.dev/worker": "eu-1"}));
-    assert_eq!(traces().link("eu-1", AWAY).plan(), [Action::Alarm(Alarm::UnreadableRecord)]);
+    assert_left_alone(&traces().link("eu-1", AWAY).plan(), "is gone");
     assert!(matches!(traces().plan()[..], [Action::RecordPlacement(_)]));
     let ran = world().job("/status/startTime", json!("2026-11-15T10:00:00Z"));
-    assert_eq!(ran.plan(), [Action::Alarm(Alarm::UnreadableRecord)], "nobody knows how it ended");
+    assert_left_alone(&ran.plan(), "is gone");
     let going = Mirror { deleting: true, ..running() };
     let plan = traces().mirror_on("eu-1", going).plan();
     assert!(
@@ -499,9 +499,24 @@ fn once_the_mirror_is_there_nobody_says_any_more_that_it_was_refused() {
 }
 
 #[test]
-fn an_unreadable_record_raises_an_alarm_and_nothing_else() {
+fn an_unreadable_record_raises_an_alarm_and_is_told_and_nothing_else() {
     let damaged = json!({"type": "jobferry.dev/Placement", "status": "True", "message": "{\"v\":9}"});
-    assert_eq!(world().condition(damaged).plan(), [Action::Alarm(Alarm::UnreadableRecord)]);
+    assert_left_alone(&world().condition(damaged).plan(), "cannot be read");
+}
+
+/// People are told, and nothing that they are told takes the last trace of a placement away.
+fn assert_left_alone(plan: &[Action], what: &str) {
+    let [Action::Alarm(Alarm::UnreadableRecord), Action::Tell(told)] = plan else { panic!("{plan:?}") };
+    assert!(told.holds && told.message.contains(what), "{told:?}");
+}
+
+#[test]
+fn a_mirror_that_somebody_made_in_place_of_the_recorded_one_does_not_go_on() {
+    let recorded = || world().placed(&placement().with_mirror("another"));
+    assert_eq!(recorded().mirror_on("eu-1", running()).plan(), [delete_pods_first_on("eu-1")]);
+    assert_eq!(recorded().mirror_on("eu-1", Mirror { deleting: true, ..running() }).plan(), []);
+    let plan = recorded().mirror_on("eu-1", complete()).plan();
+    assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "an end is an end: {plan:?}");
 }
 
 #[test]

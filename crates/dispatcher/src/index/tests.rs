@@ -48,7 +48,7 @@ fn index(workers: &[&str]) -> Index {
 }
 
 fn go_live(index: &Index, name: &str) -> Vec<Uid> {
-    index.add_worker(name);
+    index.add_worker(name, None);
     index.change_worker(name, |worker| worker.link = Link::Live { identity: format!("id-{name}") })
 }
 
@@ -184,6 +184,15 @@ fn an_identity_belongs_to_one_worker_even_while_it_is_away() {
 }
 
 #[test]
+fn the_worker_that_is_recorded_to_be_a_cluster_keeps_it_from_one_that_connects_first() {
+    let index = Index::default();
+    index.add_worker("eu-1", Some("id"));
+    index.add_worker("eu-2", None);
+    assert_eq!(index.claim_identity("eu-2", "id"), Err("eu-1".into()));
+    assert_eq!(index.claim_identity("eu-1", "id"), Ok(()));
+}
+
+#[test]
 fn an_answer_that_nothing_is_there_says_nothing_about_a_mirror_that_was_seen_meanwhile() {
     let index = index(&["eu-1"]);
     index.apply_workload(placed("u1", 5, "eu-1"));
@@ -240,7 +249,7 @@ fn what_one_worker_refuses_is_looked_at_again_when_another_one_opens() {
 #[test]
 fn after_a_restore_nothing_is_placed_before_every_worker_was_seen() {
     let index = index(&["eu-1"]);
-    index.add_worker("us-1");
+    index.add_worker("us-1", None);
     index.apply_workload(workload("u1", 1));
     index.note_manager_version(40);
     assert_eq!(index.manager_version(), 40);

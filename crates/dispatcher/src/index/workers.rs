@@ -20,8 +20,8 @@ impl Index {
         state.everything()
     }
 
-    /// A worker was registered.
-    pub(crate) fn add_worker(&self, name: &str) {
+    /// A worker was registered. The cluster that it is recorded to be is its own, whoever else is faster to connect.
+    pub(crate) fn add_worker(&self, name: &str, recorded_identity: Option<&str>) {
         let mut state = self.lock();
         if state.workers.contains_key(name) {
             return;
@@ -31,6 +31,9 @@ impl Index {
         for load in placed {
             unfinished += 1;
             unacknowledged += u32::from(load.unacknowledged);
+        }
+        if let Some(identity) = recorded_identity {
+            state.identities.entry(identity.to_owned()).or_insert_with(|| name.to_owned());
         }
         state.workers.insert(name.to_owned(), WorkerView { unacknowledged, unfinished, ..WorkerView::default() });
         state.settle_halts();
