@@ -3,17 +3,19 @@
 pub(crate) mod explain;
 pub(crate) mod get;
 pub(crate) mod logs;
+mod outage;
 pub(crate) mod submit;
 mod view;
 pub(crate) mod wait;
 
 use anyhow::{Context as _, anyhow};
-use jobferry_kubeio::{self as kubeio, CallError, Collection};
+use jobferry_kubeio::{self as kubeio, Collection};
 use k8s_openapi::api::batch::v1::Job;
 use kube::Client;
 use serde::de::DeserializeOwned;
 
 use crate::{install::DEADLINE, target::Target};
+use outage::Outage;
 use view::{Phase, View, is_dispatched};
 
 /// The cluster and the namespace of a command.
@@ -43,26 +45,6 @@ fn job_name(text: &str) -> Result<String, String> {
         return Err("write NAME or job/NAME".to_owned());
     }
     Ok(name.to_owned())
-}
-
-/// Whoever watches says once that the cluster does not answer, and once that it does again.
-#[derive(Default)]
-struct Outage {
-    lasts: bool,
-}
-
-impl Outage {
-    fn begin(&mut self, error: &CallError) {
-        if !std::mem::replace(&mut self.lasts, true) {
-            eprintln!("the cluster does not answer, trying again: {error}");
-        }
-    }
-
-    fn end(&mut self) {
-        if std::mem::take(&mut self.lasts) {
-            eprintln!("the cluster answers again");
-        }
-    }
 }
 
 fn path_of(namespace: &str) -> String {

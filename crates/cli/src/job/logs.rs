@@ -4,26 +4,28 @@
 //! followed to every worker that it is placed on, one after the other.
 
 mod copy;
+mod log;
 mod pods;
 
-use std::{pin::pin, process::ExitCode, time::Duration};
+use std::{pin::pin, process::ExitCode};
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use futures::{Stream, StreamExt, stream::BoxStream};
 use jobferry_kubeio::{self as kubeio, Event};
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::Client;
+use tokio::time::Instant;
 
 use super::{Outage, Phase, Scope, View, collection, is_dispatched, job_name, path_of, read};
 use crate::{dispatcher::wall_clock, target::Target};
 use copy::Copier;
 
-/// After the end of a Job its last lines may still be on their way.
-const LAST_LINES: Duration = Duration::from_secs(5);
-
 /// Flags of `jobferry logs`.
 #[derive(clap::Args)]
-#[command(after_help = "Exit codes with -f: 0 the Job is complete, 100 it failed, 1 an error.")]
+#[command(
+    after_help = "Exit codes: 0 all that there is was printed (with -f: and the Job is complete), 100 with -f the Job failed, \
+                  1 an error: no logs, or some that could not be read."
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     scope: Scope,
@@ -33,6 +35,9 @@ pub(crate) struct Args {
     /// Go on until the Job has ended; waits for its placement and its pods
     #[arg(short, long)]
     follow: bool,
+    /// Print lines as the pods wrote them, without the pod's name before each
+    #[arg(long)]
+    no_prefix: bool,
 }
 
 /// Prints the logs.
@@ -40,23 +45,29 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (manager, namespace) = args.scope.connect().await?;
     let name = &args.name;
     let job: Job = read(&manager, &namespace, name).await?;
+    let mut copier = Copier::new(&namespace, &job, !args.no_prefix);
     if args.follow {
-        return follow(&args.scope.target, manager, &namespace, job).await;
+        return follow(&args.scope.target, manager, &namespace, job, copier).await;
     }
     let view = View::of(&job, wall_clock());
-    let cluster = match view.place.as_deref().filter(|_| is_dispatched(&job)) {
+    let worker = view.place.filter(|_| is_dispatched(&job));
+    let cluster = match &worker {
         Some(worker) => on_worker(&args.scope.target, worker).await?,
         None if is_dispatched(&job) => bail!("job {name} has no logs yet, it waits: {}; -f waits along", view.why),
         None => manager,
     };
-    let mut copier = Copier::new(&namespace, &job);
-    if !copier.copy_all(&cluster, pods::list(&cluster, &namespace, &job).await?).await? {
-        eprintln!(
-            "job {name} has no pods with logs {}",
-            if view.phase.is_end() { "any more" } else { "yet; -f waits" }
-        );
-    }
-    Ok(ExitCode::SUCCESS)
+    copier.copy_all(&cluster, &list(&cluster, &namespace, &job, worker.as_deref()).await?).await;
+    let yet = if view.phase.is_end() { "any more" } else { "yet; -f waits for them" };
+    ensure!(copier.has_something(), "job {name} has no logs {yet}");
+    Ok(if copier.is_whole() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+async fn list(cluster: &Client, namespace: &str, job: &Job, worker: Option<&str>) -> anyhow::Result<Vec<Pod>> {
+    let listed = pods::list(cluster, namespace, job).await;
+    listed.with_context(|| {
+        let name = job.metadata.name.as_deref().unwrap_or_default();
+        format!("the pods of job {name} on {} cannot be listed", worker.unwrap_or("the management cluster"))
+    })
 }
 
 async fn on_worker(target: &Target, worker: &str) -> anyhow::Result<Client> {
@@ -73,6 +84,7 @@ struct Place {
     worker: Option<String>,
     cluster: Client,
     pods: BoxStream<'static, Event<Pod>>,
+    outage: Outage,
 }
 
 impl Place {
@@ -88,18 +100,42 @@ impl Place {
             None => manager.clone(),
         };
         let pods = kubeio::watch(cluster.clone(), pods::of(namespace, job)).boxed();
-        Ok(Self { worker, cluster, pods })
+        let outage = Outage::of(worker.as_ref().map_or("the cluster".to_owned(), |worker| format!("worker {worker}")));
+        Ok(Self { worker, cluster, pods, outage })
+    }
+
+    /// The next pods that changed.
+    async fn next_pods(&mut self) -> anyhow::Result<Vec<Pod>> {
+        while let Some(event) = self.pods.next().await {
+            let pods = match event {
+                Event::Reset(pods) => pods,
+                Event::Applied(pod) => vec![pod],
+                Event::Interrupted(error) => {
+                    self.outage.begin(error, Instant::now()).context("the Job's pods cannot be watched")?;
+                    continue;
+                }
+                Event::Deleted(_) | Event::Resumed => Vec::new(),
+            };
+            self.outage.end();
+            return Ok(pods);
+        }
+        bail!("the Job's pods cannot be watched any more")
     }
 }
 
 /// From wherever the Job is now to its end.
-async fn follow(target: &Target, manager: Client, namespace: &str, job: Job) -> anyhow::Result<ExitCode> {
+async fn follow(
+    target: &Target,
+    manager: Client,
+    namespace: &str,
+    job: Job,
+    mut copier: Copier,
+) -> anyhow::Result<ExitCode> {
     let name = job.metadata.name.clone().unwrap_or_default();
     let only_it = collection(path_of(namespace)).fields(format!("metadata.name={name}"));
     let mut jobs = pin!(kubeio::watch(manager.clone(), only_it));
-    let mut copier = Copier::new(namespace, &job);
     let mut place: Option<Place> = None;
-    let (mut seen, mut told, mut outage) = (job, String::new(), Outage::default());
+    let (mut seen, mut told, mut outage) = (job, String::new(), Outage::of("the cluster"));
     let end = loop {
         let view = View::of(&seen, wall_clock());
         if view.why != told && !view.why.is_empty() && !view.phase.is_end() {
@@ -120,15 +156,26 @@ async fn follow(target: &Target, manager: Client, namespace: &str, job: Job) -> 
         }
         tokio::select! {
             state = next_state(&mut jobs, &seen, &mut outage) => seen = state?,
-            (cluster, pods) = next_pods(&mut place) => copier.follow(&cluster, &pods),
+            pods = next_pods(&mut place) => if let Some(Place { cluster, .. }) = &place { copier.follow(cluster, &pods?) },
         }
     };
-    // Whatever is not there by then will not come.
-    let _ = tokio::time::timeout(LAST_LINES, copier.end()).await;
-    if let Some(Place { cluster, .. }) = place {
-        copier.copy_all(&cluster, pods::list(&cluster, namespace, &seen).await?).await?;
+    copier.end().await;
+    if let Some(Place { cluster, worker, .. }) = place {
+        copier.copy_all(&cluster, &list(&cluster, namespace, &seen, worker.as_deref()).await?).await;
     }
-    Ok(if end == Phase::Failed { ExitCode::from(super::wait::FAILED) } else { ExitCode::SUCCESS })
+    Ok(match end {
+        Phase::Failed => ExitCode::from(super::wait::FAILED),
+        _ if copier.is_whole() => ExitCode::SUCCESS,
+        _ => ExitCode::FAILURE,
+    })
+}
+
+/// The next pods that changed, once there is a place where pods can be.
+async fn next_pods(place: &mut Option<Place>) -> anyhow::Result<Vec<Pod>> {
+    match place {
+        Some(place) => place.next_pods().await,
+        None => std::future::pending().await,
+    }
 }
 
 /// The next state of this Job. A cluster that does not answer is waited for.
@@ -144,7 +191,8 @@ async fn next_state(
             Event::Applied(job) => Some(job).filter(|job| job.metadata.uid == *uid),
             Event::Deleted(_) => None,
             Event::Interrupted(error) => {
-                outage.begin(&error);
+                let what = || format!("job {name} cannot be watched");
+                outage.begin(error, Instant::now()).with_context(what)?;
                 continue;
             }
             Event::Resumed => {
@@ -156,17 +204,4 @@ async fn next_state(
         return found.with_context(|| format!("job {name} was deleted"));
     }
     bail!("job {name} cannot be watched any more")
-}
-
-/// The next pods that changed, and their cluster.
-async fn next_pods(place: &mut Option<Place>) -> (Client, Vec<Pod>) {
-    let Some(place) = place else { return std::future::pending().await };
-    loop {
-        match place.pods.next().await {
-            Some(Event::Reset(pods)) => return (place.cluster.clone(), pods),
-            Some(Event::Applied(pod)) => return (place.cluster.clone(), vec![pod]),
-            Some(_) => {}
-            None => return std::future::pending().await,
-        }
-    }
 }

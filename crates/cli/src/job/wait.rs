@@ -2,18 +2,18 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    io::IsTerminal as _,
     pin::pin,
     process::ExitCode,
     time::Duration,
 };
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 use futures::StreamExt;
 use jobferry_api::Span;
 use jobferry_kubeio::{self as kubeio, Event};
 use k8s_openapi::api::batch::v1::Job;
 use kube::Client;
+use tokio::time::Instant;
 
 use super::{Outage, Phase, Scope, View, collection, job_name, not_found, path_of};
 use crate::dispatcher::wall_clock;
@@ -22,8 +22,6 @@ use crate::dispatcher::wall_clock;
 pub(super) const FAILED: u8 = 100;
 /// At least one Job did not end in time.
 const NOT_FINISHED: u8 = 101;
-/// Answers that waiting does not change: credentials, rights, a resource that is not there.
-const LASTING: [u16; 3] = [401, 403, 404];
 
 /// Flags of `jobferry wait`.
 #[derive(clap::Args)]
@@ -52,7 +50,8 @@ pub(super) async fn until_ended(
     names: BTreeSet<String>,
     timeout: Option<Duration>,
 ) -> anyhow::Result<ExitCode> {
-    let mut wait = Wait { namespace, names, ends: BTreeMap::new(), shown: BTreeMap::new(), outage: Outage::default() };
+    let mut wait =
+        Wait { namespace, names, ends: BTreeMap::new(), shown: BTreeMap::new(), outage: Outage::of("the cluster") };
     let followed = wait.follow(client);
     let outcome = match timeout {
         None => Ok(followed.await),
@@ -88,18 +87,15 @@ impl Wait<'_> {
 
     fn notice(&mut self, event: Event<Job>) -> anyhow::Result<()> {
         match event {
-            Event::Interrupted(error) if error.refusal().is_some_and(|refusal| LASTING.contains(&refusal.code)) => {
-                let what = || format!("jobs in namespace {} cannot be watched", self.namespace);
-                return Err(error).with_context(what);
-            }
             Event::Interrupted(error) => {
-                self.outage.begin(&error);
-                return Ok(());
+                let what = || format!("jobs in namespace {} cannot be watched", self.namespace);
+                return self.outage.begin(error, Instant::now()).with_context(what);
             }
             Event::Reset(jobs) => {
                 let there: BTreeSet<_> = jobs.iter().filter_map(|job| job.metadata.name.as_deref()).collect();
                 let mut open = self.names.iter().filter(|name| !self.ends.contains_key(*name));
                 if let Some(missing) = open.find(|name| !there.contains(name.as_str())) {
+                    ensure!(!self.shown.contains_key(missing), "job {missing} was deleted before it ended");
                     return Err(not_found(missing, self.namespace));
                 }
                 for job in &jobs {
@@ -132,9 +128,7 @@ impl Wait<'_> {
             self.shown.insert(view.name.clone(), line);
         }
         if view.phase.is_end() {
-            if !std::io::stdout().is_terminal() {
-                println!("job/{} {}", view.name, if view.phase == Phase::Complete { "complete" } else { "failed" });
-            }
+            println!("job/{} {}", view.name, if view.phase == Phase::Complete { "complete" } else { "failed" });
             self.ends.insert(view.name, view.phase);
         }
     }

@@ -7,6 +7,7 @@ use futures::StreamExt;
 use jobferry_kubeio::{self as kubeio, Event};
 use k8s_openapi::api::batch::v1::Job;
 use kube::Client;
+use tokio::time::Instant;
 
 use super::{Args, Output, Shown};
 use crate::{
@@ -26,7 +27,7 @@ pub(super) async fn run(args: &Args, client: Client, path: String, namespace: &s
     let mut events = pin!(kubeio::watch(client, collection(path)));
     let mut screen = Screen::default();
     let mut is_first = true;
-    let mut outage = Outage::default();
+    let mut outage = Outage::of("the cluster");
     while let Some(event) = events.next().await {
         match event {
             Event::Reset(jobs) => {
@@ -42,7 +43,7 @@ pub(super) async fn run(args: &Args, client: Client, path: String, namespace: &s
             Event::Deleted(job) if args.wants(&job) => screen.delete(args, job)?,
             Event::Interrupted(error) if is_first => return Err(error).context(args.cannot_list(namespace)),
             Event::Interrupted(error) => {
-                outage.begin(&error);
+                outage.begin(error, Instant::now()).with_context(|| args.cannot_list(namespace))?;
                 continue;
             }
             _ => {}

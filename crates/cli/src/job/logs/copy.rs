@@ -1,122 +1,108 @@
 //! From the logs of many containers to one output, line by line, each run of a container once.
 
-use std::{collections::BTreeSet, pin::pin};
+use std::collections::BTreeSet;
 
-use anyhow::{Context as _, bail};
-use bytes::BytesMut;
-use futures::StreamExt;
-use http::Request;
-use http_body_util::BodyExt;
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
-use kube::{Client, client::Body};
+use kube::Client;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
-use super::pods::{self, Run};
-use crate::install::DEADLINE;
+use super::{
+    log::{Log, Lost},
+    pods::{self, Run},
+};
 
 pub(super) struct Copier {
     namespace: String,
-    /// Lines of several pods are told apart by the pod's name.
-    many_pods: bool,
+    /// Whether a line says whose it is.
+    prefixed: bool,
     many_containers: bool,
     copied: BTreeSet<Run>,
     told: BTreeSet<String>,
-    tasks: JoinSet<()>,
+    followed: JoinSet<Result<(), Lost>>,
+    job_ended: CancellationToken,
+    /// Logs that could not be read, or not to their ends.
+    lost: usize,
 }
 
 impl Copier {
-    pub(super) fn new(namespace: &str, job: &Job) -> Self {
-        let spec = job.spec.as_ref();
-        let many = |count: Option<i32>| count.is_some_and(|count| count > 1);
-        let pod = spec.and_then(|spec| spec.template.spec.as_ref());
+    pub(super) fn new(namespace: &str, job: &Job, prefixed: bool) -> Self {
+        let pod = job.spec.as_ref().and_then(|spec| spec.template.spec.as_ref());
         let containers = pod.map_or(0, |pod| pod.containers.len() + pod.init_containers.as_ref().map_or(0, Vec::len));
         Self {
             namespace: namespace.to_owned(),
-            many_pods: spec.is_some_and(|spec| many(spec.completions) || many(spec.parallelism)),
+            prefixed,
             many_containers: containers > 1,
             copied: BTreeSet::new(),
             told: BTreeSet::new(),
-            tasks: JoinSet::new(),
+            followed: JoinSet::new(),
+            job_ended: CancellationToken::new(),
+            lost: 0,
         }
     }
 
-    /// Copies what these pods have now and did not have before. Returns whether anything was ever copied or told.
-    pub(super) async fn copy_all(&mut self, cluster: &Client, pods: Vec<Pod>) -> anyhow::Result<bool> {
-        self.many_pods |= pods.len() > 1;
-        for pod in &pods {
-            self.tell_troubles(pod);
-            for run in pods::runs(pod) {
-                if self.copied.insert(run.clone()) {
-                    copy(cluster, &self.path(&run, false), &self.prefix(&run), &run).await?;
-                }
-            }
+    /// Copies what these pods have now and did not have before.
+    pub(super) async fn copy_all(&mut self, cluster: &Client, pods: &[Pod]) {
+        for run in self.news(pods) {
+            let prefix = self.prefix(&run);
+            let outcome = self.log(cluster, run).copy(|line| println!("{prefix}{line}")).await;
+            self.note(outcome);
         }
-        Ok(!self.copied.is_empty() || !self.told.is_empty())
     }
 
     /// Copies what these pods have and will have, beside everything else.
     pub(super) fn follow(&mut self, cluster: &Client, pods: &[Pod]) {
-        for pod in pods {
-            self.tell_troubles(pod);
-            for run in pods::runs(pod) {
-                if self.copied.insert(run.clone()) {
-                    let (cluster, path, prefix) = (cluster.clone(), self.path(&run, true), self.prefix(&run));
-                    self.tasks.spawn(async move {
-                        if let Err(error) = copy(&cluster, &path, &prefix, &run).await {
-                            eprintln!("{error:#}");
-                        }
-                    });
-                }
-            }
+        for run in self.news(pods) {
+            let (prefix, job_ended) = (self.prefix(&run), self.job_ended.clone());
+            let log = self.log(cluster, run);
+            self.followed.spawn(async move { log.follow(&job_ended, |line| println!("{prefix}{line}")).await });
         }
     }
 
-    /// Waits until every log that is followed has ended.
+    /// The Job has ended: waits until every log that is followed has, too.
     pub(super) async fn end(&mut self) {
-        while self.tasks.join_next().await.is_some() {}
+        self.job_ended.cancel();
+        while let Some(outcome) = self.followed.join_next().await {
+            self.note(outcome.unwrap_or(Ok(())));
+        }
     }
 
-    fn tell_troubles(&mut self, pod: &Pod) {
-        for trouble in pods::troubles(pod) {
+    /// Whether all that there was is printed.
+    pub(super) const fn is_whole(&self) -> bool {
+        self.lost == 0
+    }
+
+    /// Whether anything was printed, or said about why there is nothing.
+    pub(super) fn has_something(&self) -> bool {
+        !self.copied.is_empty() || !self.told.is_empty()
+    }
+
+    /// Runs that were not copied yet; what keeps the others is said on the way.
+    fn news(&mut self, pods: &[Pod]) -> Vec<Run> {
+        for trouble in pods.iter().flat_map(pods::troubles) {
             if self.told.insert(trouble.clone()) {
                 eprintln!("{trouble}");
             }
         }
+        pods.iter().flat_map(pods::runs).filter(|run| self.copied.insert(run.clone())).collect()
     }
 
-    fn path(&self, run: &Run, follow: bool) -> String {
-        let Run { pod, container, .. } = run;
-        format!("/api/v1/namespaces/{}/pods/{pod}/log?container={container}&follow={follow}", self.namespace)
+    fn note(&mut self, outcome: Result<(), Lost>) {
+        if let Err(lost) = outcome {
+            eprintln!("{lost}");
+            self.lost += 1;
+        }
+    }
+
+    fn log(&self, cluster: &Client, run: Run) -> Log {
+        Log { cluster: cluster.clone(), namespace: self.namespace.clone(), run }
     }
 
     fn prefix(&self, run: &Run) -> String {
-        match (self.many_pods, self.many_containers) {
-            (_, true) => format!("{}/{}: ", run.pod, run.container),
+        match (self.prefixed, self.many_containers) {
+            (false, _) => String::new(),
+            (true, true) => format!("{}/{}: ", run.pod, run.container),
             (true, false) => format!("{}: ", run.pod),
-            (false, false) => String::new(),
         }
     }
-}
-
-/// Prints a log line by line as it comes.
-async fn copy(cluster: &Client, path: &str, prefix: &str, run: &Run) -> anyhow::Result<()> {
-    let what = || format!("the log of pod {}, container {}, cannot be read", run.pod, run.container);
-    let request = Request::get(path).body(Body::empty())?;
-    let answer = tokio::time::timeout(DEADLINE, cluster.send(request)).await.with_context(what)?.with_context(what)?;
-    if !answer.status().is_success() {
-        bail!("{}: the cluster answers {}", what(), answer.status());
-    }
-    let mut body = pin!(answer.into_body().into_data_stream());
-    let mut rest = BytesMut::new();
-    while let Some(chunk) = body.next().await {
-        rest.extend_from_slice(&chunk.with_context(what)?);
-        while let Some(end) = rest.iter().position(|byte| *byte == b'\n') {
-            let line = rest.split_to(end + 1);
-            println!("{prefix}{}", String::from_utf8_lossy(&line[..end]));
-        }
-    }
-    if !rest.is_empty() {
-        println!("{prefix}{}", String::from_utf8_lossy(&rest));
-    }
-    Ok(())
 }

@@ -2,10 +2,9 @@
 
 use std::pin::pin;
 
-use anyhow::Context as _;
 use futures::StreamExt;
 use jobferry_api::labels;
-use jobferry_kubeio::{self as kubeio, Collection, Event};
+use jobferry_kubeio::{self as kubeio, CallError, Collection, Event};
 use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{ContainerStatus, Pod, PodStatus},
@@ -29,11 +28,11 @@ pub(super) fn of(namespace: &str, job: &Job) -> Collection<Pod> {
 }
 
 /// Those that are there now, in the order of their creation.
-pub(super) async fn list(cluster: &Client, namespace: &str, job: &Job) -> anyhow::Result<Vec<Pod>> {
+pub(super) async fn list(cluster: &Client, namespace: &str, job: &Job) -> Result<Vec<Pod>, CallError> {
     let mut events = pin!(kubeio::watch(cluster.clone(), of(namespace, job)));
     let mut pods = match events.next().await {
         Some(Event::Reset(pods)) => pods,
-        Some(Event::Interrupted(error)) => return Err(error).context("the Job's pods cannot be listed"),
+        Some(Event::Interrupted(error)) => return Err(error),
         _ => Vec::new(),
     };
     let age_and_name = |pod: &Pod| (pod.metadata.creation_timestamp.clone(), pod.metadata.name.clone());
@@ -58,6 +57,31 @@ pub(super) fn runs(pod: &Pod) -> Vec<Run> {
         restarts: status.restart_count,
     };
     containers(pod).into_iter().filter(|status| has_log(status)).map(run).collect()
+}
+
+/// Where a run of a container stands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stage {
+    Running,
+    Ended,
+    /// The container runs again: the log of this run is that of its previous one.
+    Replaced,
+    /// The pod, or this run, is not there any more.
+    Gone,
+}
+
+/// Where this run of one of the pod's containers stands.
+pub(super) fn stage(pod: &Pod, run: &Run) -> Stage {
+    let Some(status) = containers(pod).into_iter().find(|status| status.name == run.container) else {
+        return Stage::Gone;
+    };
+    let ended = status.state.as_ref().is_some_and(|state| state.terminated.is_some());
+    match status.restart_count - run.restarts {
+        0 if ended => Stage::Ended,
+        0 => Stage::Running,
+        1 => Stage::Replaced,
+        _ => Stage::Gone,
+    }
 }
 
 fn containers(pod: &Pod) -> Vec<&ContainerStatus> {
@@ -137,6 +161,22 @@ mod tests {
             let expected: Vec<Run> = has_log.then_some(expected).into_iter().collect();
             assert_eq!(runs(&pod(&state, &json!({}))), expected, "{state}");
         }
+    }
+
+    #[test]
+    fn a_run_stands_where_its_container_does() {
+        let (running, ended) = (json!({"running": {}}), json!({"terminated": {"exitCode": 0}}));
+        for (state, restarts, expected) in [
+            (&running, 2, Stage::Running),
+            (&ended, 2, Stage::Ended),
+            (&running, 1, Stage::Replaced),
+            (&ended, 0, Stage::Gone),
+        ] {
+            let run = Run { pod: "p".into(), container: "main".into(), restarts };
+            assert_eq!(stage(&pod(state, &json!({})), &run), expected, "{state} {restarts}");
+        }
+        let other = Run { pod: "p".into(), container: "other".into(), restarts: 2 };
+        assert_eq!(stage(&pod(&running, &json!({})), &other), Stage::Gone);
     }
 
     #[test]
