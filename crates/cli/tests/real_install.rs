@@ -48,7 +48,8 @@ async fn the_printed_manifests_are_accepted_whole_and_install_applies_the_same()
     let patch = r#"{"spec":{"suspended":{"path":"spec.control.paused","is":["true"],"exists":true},"forward":[{"path":"paused"}]}}"#;
     let patch = ["patch", "workloadkind", "etlruns.workloads.example.dev", "--type=merge", "-p", patch];
     let refused = String::from_utf8(kubectl(&admin, &patch).output().unwrap().stderr).unwrap();
-    for reason in ["a test asks exactly one of is, isNot and exists", "spec.forward[0].path: Invalid value: \"paused\""] {
+    for reason in ["a test asks exactly one of is, isNot and exists", "spec.forward[0].path: Invalid value: \"paused\""]
+    {
         assert!(refused.contains(reason), "{refused}");
     }
 

@@ -1,6 +1,17 @@
-use super::{fleet::view, *};
-use jobferry_core::{policy::Policies, refusal::Ground};
+use jobferry_core::{
+    placement::Verdict,
+    policy::Policies,
+    refusal::{Ground, Refusal},
+};
+use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
+use std::time::Duration;
+
+use super::{
+    explanation::{Because, Judged, Outcome, Runner, Unblock, Wrong},
+    fleet::view,
+    *,
+};
 
 const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
@@ -30,17 +41,20 @@ fn ours(annotations: &Value) -> Value {
 }
 
 fn explained(job: &Value, refusals: &BTreeMap<String, Refusal>) -> Explanation {
-    explain(job, &fleet(), refusals, NOW).unwrap()
+    Explanation::of(&Subject::Job(job.clone()), &fleet(), refusals, NOW).unwrap()
+}
+
+fn chosen(worker: &str, because: Because) -> Outcome {
+    Outcome::Chosen { worker: worker.to_owned(), because }
 }
 
 #[test]
 fn each_worker_has_a_verdict_and_what_would_change_it() {
     let explained = explained(&ours(&json!({"jobferry.dev/worker-selector": "region=eu"})), &BTreeMap::new());
-    assert_eq!(explained.chosen.as_deref(), Some("eu-1"));
-    assert_eq!(explained.because, Some("it is the only one that fits"));
-    let verdicts: Vec<_> = explained.workers.iter().map(|line| (line.worker.as_str(), line.verdict.as_str())).collect();
-    assert_eq!(verdicts, [("eu-1", "fits"), ("eu-2", "cordoned"), ("us-1", "labels do not match the selector")]);
-    assert_eq!(explained.workers[1].unblock, "jobferry worker uncordon eu-2");
+    assert_eq!(explained.outcome, chosen("eu-1", Because::OnlyOneThatFits));
+    let verdicts: Vec<_> = explained.workers.iter().map(|line| (line.worker.as_str(), line.verdict.kind)).collect();
+    assert_eq!(verdicts, [("eu-1", "Fits"), ("eu-2", "Cordoned"), ("us-1", "SelectorMismatch")]);
+    assert_eq!(explained.workers[1].unblock, Some(Unblock::Run("jobferry worker uncordon eu-2".into())));
 }
 
 #[test]
@@ -48,27 +62,61 @@ fn a_worker_that_refused_says_why() {
     let refusal =
         Refusal { epoch: 1, ground: Ground::Quota, why: "exceeded quota".into(), at: Duration::ZERO, times: 1 };
     let explained = explained(&ours(&json!({})), &[("eu-1".to_owned(), refusal)].into());
-    assert_eq!(explained.workers[0].verdict, "refused it: exceeded quota");
-    assert_eq!(explained.chosen.as_deref(), Some("us-1"));
+    let verdict = &explained.workers[0].verdict;
+    assert_eq!((verdict.kind, verdict.refusal.as_deref()), ("Refused", Some("exceeded quota")));
+    assert_eq!(explained.outcome, chosen("us-1", Because::OnlyOneThatFits));
+}
+
+#[test]
+fn programs_get_what_people_read() {
+    let too_old = serde_json::to_value(Judged::of(&Verdict::TooOld { needs: 34 })).unwrap();
+    let message = "older than Kubernetes 1.34, which its spec needs";
+    assert_eq!(too_old, json!({"type": "TooOld", "message": message, "needsMinor": 34}));
+    let outcome = serde_json::to_value(chosen("eu-1", Because::FewestUnfinished)).unwrap();
+    assert_eq!(outcome, json!({"type": "Chosen", "worker": "eu-1", "because": "FewestUnfinished"}));
+}
+
+/// A file has no UID yet: which of two equals it would get is not known, and not guessed.
+#[test]
+fn what_a_uid_decides_is_open_before_there_is_one() {
+    let job = ours(&json!({}));
+    let submitted = explained(&job, &BTreeMap::new());
+    assert!(matches!(submitted.outcome, Outcome::Chosen { because: Because::Uid, .. }), "{:?}", submitted.outcome);
+    let file = Subject::File { job, namesake: None };
+    let file = Explanation::of(&file, &fleet(), &BTreeMap::new(), NOW).unwrap();
+    assert_eq!(file.outcome, Outcome::OneOf { workers: vec!["eu-1".into(), "us-1".into()] });
+    assert!(file.to_string().starts_with("a was not submitted yet\na Job like this would now go to eu-1 or us-1: "));
+}
+
+#[test]
+fn a_file_whose_job_is_there_already_says_so() {
+    let mut there = ours(&json!({}));
+    there["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
+    there["status"] = json!({"conditions": [{"type": "Complete", "status": "True", "reason": "CompletionsReached"}]});
+    let file = Subject::File { job: ours(&json!({})), namesake: Some(there) };
+    let told = Explanation::of(&file, &fleet(), &BTreeMap::new(), NOW).unwrap().to_string();
+    assert!(told.starts_with("a Job a is there already, and is Complete on no worker, 0/1 done"), "{told}");
 }
 
 #[test]
 fn a_job_that_cannot_be_placed_at_all_says_why() {
     let explained = explained(&ours(&json!({"jobferry.dev/worker-selector": "a b"})), &BTreeMap::new());
-    assert!(explained.unplaceable.unwrap().starts_with("annotation jobferry.dev/worker-selector"));
+    let Outcome::Unplaceable { wrong, message } = explained.outcome else { panic!("{:?}", explained.outcome) };
+    assert_eq!(wrong, Wrong::Selector);
+    assert!(message.starts_with("annotation jobferry.dev/worker-selector"), "{message}");
 }
 
 #[test]
 fn a_job_of_somebody_else_is_told_so() {
-    for (managed_by, who) in [
-        (None, Some("the cluster's own Job controller")),
-        (Some("kubernetes.io/job-controller"), Some("the cluster's own Job controller")),
-        (Some("jobferry.dev/local"), Some("`jobferry job-controller`")),
-        (Some("kueue.x-k8s.io/multikueue"), Some("another controller")),
-        (Some("jobferry.dev/dispatcher"), None),
+    for (managed_by, runner, words) in [
+        (None, Runner::Cluster, "the cluster's own Job controller"),
+        (Some("kubernetes.io/job-controller"), Runner::Cluster, "the cluster's own Job controller"),
+        (Some("jobferry.dev/local"), Runner::Local, "`jobferry job-controller`"),
+        (Some("example.com/x"), Runner::Other { managed_by: "example.com/x".into() }, "another controller"),
+        (Some("jobferry.dev/dispatcher"), Runner::Dispatcher, "a Job like this would now go to"),
     ] {
-        let told = explained(&job(managed_by, &json!({})), &BTreeMap::new()).not_dispatched;
-        assert_eq!(told.is_some(), who.is_some(), "{managed_by:?}");
-        assert!(told.is_none_or(|told| told.starts_with(who.unwrap())), "{managed_by:?}");
+        let explained = explained(&job(managed_by, &json!({})), &BTreeMap::new());
+        assert!(explained.to_string().contains(words), "{managed_by:?}: {explained}");
+        assert_eq!(explained.runner, runner);
     }
 }
