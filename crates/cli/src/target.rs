@@ -8,6 +8,8 @@ use kube::{
     config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
+use crate::up;
+
 /// The cluster to talk to.
 #[derive(clap::Args, Clone, Debug, Default)]
 pub(crate) struct Target {
@@ -53,11 +55,13 @@ impl Target {
     fn in_a_pod(&self) -> anyhow::Result<Config> {
         match Config::incluster() {
             Ok(config) if self.context.is_none() => Ok(config),
-            _ => bail!(
-                "no cluster to talk to: {} does not exist; name a kubeconfig with --kubeconfig, or start a fleet with \
-                 `jobferry up`",
-                self.source()
-            ),
+            _ => {
+                let next = match up::running_kubeconfig() {
+                    Some(path) => format!("a fleet of `jobferry up` runs here: export KUBECONFIG={}", path.display()),
+                    None => "name a kubeconfig with --kubeconfig, or start a fleet with `jobferry up`".to_owned(),
+                };
+                bail!("no cluster to talk to: {} does not exist; {next}", self.source())
+            }
         }
     }
 

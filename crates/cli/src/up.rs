@@ -50,6 +50,11 @@ impl Place {
         Ok(Home::at(self.dir.clone().map_or_else(Home::default_directory, Ok)?))
     }
 
+    /// As it was given, for a command that is to be run next.
+    fn flag(&self) -> String {
+        self.dir.as_ref().map(|dir| format!(" --dir {}", dir.display())).unwrap_or_default()
+    }
+
     /// The fleet that is meant: of the directory that was named, else the user's own, else the only ephemeral one.
     fn running(&self) -> anyhow::Result<Option<(Home, i32)>> {
         let home = self.home()?;
@@ -104,18 +109,29 @@ fn plan(args: &Args, home: &Home) -> anyhow::Result<FleetPlan> {
         (None, None, None) => FleetPlan::numbered(DEFAULT_WORKERS),
     };
     if let Some(missing) = before.as_ref().and_then(|before| wanted.lacks(before)) {
-        bail!("the fleet in this directory has a worker {missing}, which is not wanted any more; name another --dir");
+        bail!(
+            "the fleet in {} has a worker {missing}, which is not wanted any more; name it again, or another --dir",
+            home.directory().display()
+        );
     }
     Ok(wanted)
+}
+
+/// The kubeconfig of a fleet of this user that runs now, for whoever looks for a cluster.
+pub(crate) fn running_kubeconfig() -> Option<PathBuf> {
+    let (home, _) = Place { dir: None }.running().ok()??;
+    Some(home.kubeconfig())
 }
 
 /// Says how the fleet of a directory is. Exit code 1: it does not run.
 pub(crate) async fn status(place: Place) -> anyhow::Result<ExitCode> {
     let Some((home, process)) = place.running()? else {
-        println!("not running; start it with `jobferry up`");
+        println!("not running");
+        eprintln!("start it with `jobferry up{}`", place.flag());
         return Ok(ExitCode::FAILURE);
     };
-    println!("running as process {process}; export KUBECONFIG={}", home.kubeconfig().display());
+    println!("running as process {process}");
+    eprintln!("export KUBECONFIG={}", home.kubeconfig().display());
     let target = Target { kubeconfig: Some(home.kubeconfig()), ..Target::default() };
     worker::show(target).await?;
     Ok(ExitCode::SUCCESS)

@@ -30,7 +30,8 @@ fn a_fleet_is_held_by_one_process_says_how_it_is_and_survives_a_restart() {
     up.until_end();
     let output = jobferry(&["status", "--dir", dir]).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
-    assert!(String::from_utf8(output.stdout).unwrap().contains("not running"));
+    assert_eq!(String::from_utf8(output.stdout).unwrap(), "not running\n");
+    assert_eq!(String::from_utf8(output.stderr).unwrap(), format!("start it with `jobferry up --dir {dir}`\n"));
 
     // Again, and one more: the same clusters at the same addresses.
     let (_up, line) = start(&["--workers", "2"]);

@@ -100,7 +100,7 @@ fn phase_of(job: &Job, dispatched: bool, now: Timestamp) -> (Phase, String) {
     if started {
         return (Phase::Running, told.unwrap_or_default());
     }
-    (Phase::Placed, told.or_else(|| overdue(job, now)).unwrap_or_default())
+    (Phase::Placed, told.or_else(|| overdue(job, now)).or_else(|| asked_again(job)).unwrap_or_default())
 }
 
 /// The dispatcher says nothing while a worker still holds the mirror of an earlier Job of this name, which is kept until
@@ -110,6 +110,12 @@ fn overdue(job: &Job, now: Timestamp) -> Option<String> {
     let waited = Duration::try_from(now.duration_since(since.0)).unwrap_or_default();
     (mirror.is_none() && waited > STARTS_WITHIN)
         .then(|| format!("no sign of it from {worker} yet; an earlier Job of this name may still be there"))
+}
+
+/// A Job that a worker refused is placed anew again and again. What was told in between must not look as if all were well.
+fn asked_again(job: &Job) -> Option<String> {
+    let Placement { worker, epoch, mirror, .. } = placement(job)?;
+    (mirror.is_none() && epoch > 1).then(|| format!("refused before; {worker} is asked, attempt {epoch}"))
 }
 
 fn placement(job: &Job) -> Option<Placement> {
@@ -165,6 +171,18 @@ mod tests {
         }
         assert_eq!(view(None, &json!({})).place.as_deref(), Some("(manager)"));
         assert_eq!(view(ours, &with(json!([]))).completions, "2/3");
+    }
+
+    #[test]
+    fn a_job_that_was_refused_does_not_look_well_while_it_is_tried_again() {
+        let placed = |epoch: u32| {
+            let record = Placement::new("eu-1".into(), "id".into(), epoch, NOW);
+            let message = serde_json::to_string(&record).unwrap();
+            let status = json!({"conditions": [{"type": PLACEMENT, "status": "True", "message": message}]});
+            view(Some(managed_by::DISPATCHER), &status).why
+        };
+        assert_eq!(placed(1), "");
+        assert_eq!(placed(3), "refused before; eu-1 is asked, attempt 3");
     }
 
     #[test]
