@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a command line program talks to people")]
 
 mod called_as;
+mod complete;
 mod conformance;
 mod crds;
 mod delegation;
@@ -100,7 +101,9 @@ fn main() -> ExitCode {
     let words: Vec<String> = std::env::args().collect();
     let called_as = CalledAs::from_program(words.first().map_or("", String::as_str));
     if called_as == CalledAs::Completer {
-        print!("{}", called_as::complete(&Cli::command(), words.get(1..).unwrap_or_default()));
+        let words = words.get(1..).unwrap_or_default();
+        let names = |named| in_runtime(async { Ok(complete::ask(named, words).await) }).unwrap_or_default();
+        print!("{}", complete::complete(&Cli::command(), words, names));
         return ExitCode::SUCCESS;
     }
     let matches = Cli::command().name(called_as.file()).bin_name(called_as.shown()).get_matches();
@@ -148,6 +151,6 @@ fn leave_quietly_when_nobody_reads() {
     }));
 }
 
-fn in_runtime(command: impl Future<Output = anyhow::Result<ExitCode>>) -> anyhow::Result<ExitCode> {
+fn in_runtime<T>(command: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(command)
 }
