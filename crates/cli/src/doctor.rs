@@ -10,7 +10,7 @@ mod worker;
 
 use std::process::ExitCode;
 
-use futures::future::join_all;
+use futures::{StreamExt, stream};
 use jobferry_api::Worker;
 use jobferry_kubeio::{self as kubeio, CallError};
 use k8s_openapi::jiff::Timestamp;
@@ -18,6 +18,9 @@ use kube::Client;
 use serde::{Deserialize, Serialize};
 
 use crate::{dispatcher::wall_clock, install::DEADLINE, table::Table, target::Target, trouble, worker::WORKERS};
+
+/// A worker is asked a dozen questions at once; a large fleet is not to notice.
+const VISITED_AT_ONCE: usize = 8;
 
 /// Flags of `jobferry doctor`.
 #[derive(clap::Args)]
@@ -130,7 +133,8 @@ async fn examine(client: &Client, now: Timestamp) -> Vec<Finding> {
             findings.push(Finding::bad("workers", "there are none", mend));
         }
         Ok(Workers { items }) => {
-            let seen = join_all(items.iter().map(|worker| visit::examine(client, worker, now))).await;
+            let visits = items.iter().map(|worker| visit::examine(client, worker));
+            let seen: Vec<_> = stream::iter(visits).buffered(VISITED_AT_ONCE).collect().await;
             for (worker, seen) in items.iter().zip(seen) {
                 findings.extend(worker::judge(worker, now).into_iter().chain(seen));
             }

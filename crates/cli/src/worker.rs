@@ -12,6 +12,7 @@ mod way;
 
 use std::process::ExitCode;
 
+use anyhow::ensure;
 pub(crate) use connected::wait_until_connected;
 pub(crate) use preflight::{Need, missing};
 pub(crate) use rights::needed;
@@ -57,4 +58,25 @@ pub(crate) async fn run(command: Command) -> anyhow::Result<ExitCode> {
         Command::Forget(args) => tend::forget(args).await?,
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A Worker's name is the value of a label, and the name of a Secret.
+pub(crate) fn check_name(name: &str) -> anyhow::Result<()> {
+    let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
+    let framed = !name.starts_with('-') && !name.ends_with('-') && (1..=63).contains(&name.len());
+    ensure!(plain && framed, "`{name}` cannot be the name of a worker: at most 63 of a-z, 0-9 and -, for example eu-1");
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::check_name;
+
+    #[test]
+    fn a_name_must_do_as_a_label_value_and_as_the_name_of_a_secret() {
+        for (name, good) in [("eu-1", true), ("EU", false), ("eu_1", false), ("-eu", false), ("", false)] {
+            assert_eq!(check_name(name).is_ok(), good, "{name}");
+        }
+        assert!(check_name(&"a".repeat(64)).is_err());
+    }
 }

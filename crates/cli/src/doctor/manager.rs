@@ -36,7 +36,7 @@ pub(super) async fn examine(client: &Client, now: Timestamp) -> Result<Vec<Findi
     let answered = answered.map_err(|error| Finding::refused("manager", &error, "look at its API server"))?;
     let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases/{DISPATCHER_LEASE}");
     let mut findings = vec![version(&answered)];
-    findings.extend(clock::examine(client, "clock", "the manager", now).await);
+    findings.extend(clock::examine(client, "clock", "the manager").await);
     findings.push(rights(client).await);
     findings.push(delegates(delegation::probe(client).await));
     findings.push(dispatcher(kubeio::get(client, &lease, DEADLINE).await, now));

@@ -3,7 +3,7 @@
 use jobferry_api::{KUBECONFIG_KEY, SYSTEM_NAMESPACE, Worker, conditions::CONNECTED};
 use jobferry_core::token;
 use jobferry_kubeio as kubeio;
-use k8s_openapi::{api::core::v1::Secret, jiff::Timestamp};
+use k8s_openapi::api::core::v1::Secret;
 use kube::Client;
 use serde_json::Value;
 
@@ -14,7 +14,7 @@ use crate::{
 };
 
 /// What is seen there. Nothing is said of a worker that the dispatcher itself does not reach: that is told already.
-pub(super) async fn examine(manager: &Client, worker: &Worker, now: Timestamp) -> Vec<Finding> {
+pub(super) async fn examine(manager: &Client, worker: &Worker) -> Vec<Finding> {
     let conditions = worker.status.iter().flat_map(|status| &status.conditions);
     if !conditions.into_iter().any(|condition| condition.type_ == CONNECTED && condition.status == "True") {
         return Vec::new();
@@ -39,7 +39,7 @@ pub(super) async fn examine(manager: &Client, worker: &Worker, now: Timestamp) -
             return vec![Finding::unknown(inside, error.to_string(), mend)];
         }
     };
-    let clock = clock::examine(&there, &format!("clock {name}"), name, now).await;
+    let clock = clock::examine(&there, &format!("clock {name}"), name).await;
     clock.into_iter().chain([rights(name, &missing)]).collect()
 }
 

@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use anyhow::{Context as _, anyhow, bail, ensure};
+use anyhow::{Context as _, anyhow, ensure};
 use serde::{Deserialize, Serialize};
 
-use crate::label;
+use crate::{label, worker};
 
 /// The name of the management cluster among the fleet's clusters.
 pub(crate) const MANAGER: &str = "manager";
@@ -56,11 +56,7 @@ impl FleetPlan {
         ensure!(!self.workers.is_empty(), "`workers` is empty; name at least one");
         for (at, worker) in self.workers.iter().enumerate() {
             let name = &worker.name;
-            let legal = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-            let framed = !name.starts_with('-') && !name.ends_with('-');
-            if name.is_empty() || name.len() > 63 || !name.chars().all(legal) || !framed {
-                bail!("workers[{at}].name `{name}`: at most 63 lower-case letters, digits and inner dashes");
-            }
+            worker::check_name(name).with_context(|| format!("workers[{at}].name"))?;
             ensure!(name != MANAGER, "workers[{at}].name: `{MANAGER}` is the management cluster; choose another name");
             label::check_all(&worker.labels).map_err(|why| anyhow!("workers[{at}].labels: {why}"))?;
             for (resource, amount) in &worker.capacity {
@@ -117,7 +113,7 @@ mod tests {
     fn what_is_wrong_in_a_fleet_file_is_named() {
         for (text, expected) in [
             ("workers: []", "`workers` is empty"),
-            ("workers: [{name: Eu}]", "workers[0].name `Eu`"),
+            ("workers: [{name: Eu}]", "workers[0].name: `Eu`"),
             ("workers: [{name: a}, {name: a}]", "workers[1].name: `a` is there twice"),
             ("workers: [{name: manager}]", "is the management cluster"),
             ("workers: [{name: a, gpus: 2}]", "gpus"),

@@ -124,7 +124,7 @@ impl Args {
             let or_dash = |text: Option<&String>| text.cloned().unwrap_or_else(|| "-".into());
             let created = job.metadata.creation_timestamp.as_ref();
             let mut cells = vec![
-                view.name.clone(),
+                self.roomy(view.name.clone(), 20),
                 self.roomy(or_dash(view.place.as_ref()), 12),
                 self.roomy(format!("{:?}", view.phase), 9),
                 view.completions.clone(),

@@ -68,7 +68,7 @@ enum Side {
 
 /// Joins, or prints what would be made.
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
-    check_name(&args.name)?;
+    super::check_name(&args.name)?;
     let manager = args.target.client().await?;
     let manager_version = preflight::version(&manager, Whose::Manager).await?;
     let origin = preflight::identity(&manager, Whose::Manager).await?;
@@ -119,14 +119,6 @@ fn namespace(name: &str) -> Value {
     json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 }
 
-/// A Worker's name is the value of a label, and the name of a Secret.
-fn check_name(name: &str) -> anyhow::Result<()> {
-    let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
-    let framed = !name.starts_with('-') && !name.ends_with('-') && (1..=63).contains(&name.len());
-    ensure!(plain && framed, "`{name}` cannot be the name of a worker: at most 63 of a-z, 0-9 and -, for example eu-1");
-    Ok(())
-}
-
 /// An API server without TokenRequest has no credentials to give: better to know before anything is made.
 async fn check_tokens(worker: &Client) -> anyhow::Result<()> {
     let resources: Value = kubeio::get(worker, "/api/v1", DEADLINE).await.context("the worker's API is not known")?;
@@ -138,17 +130,4 @@ async fn check_tokens(worker: &Client) -> anyhow::Result<()> {
          workers itself"
     );
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::check_name;
-
-    #[test]
-    fn a_name_must_do_as_a_label_value_and_as_the_name_of_a_secret() {
-        for (name, good) in [("eu-1", true), ("EU", false), ("eu_1", false), ("-eu", false), ("", false)] {
-            assert_eq!(check_name(name).is_ok(), good, "{name}");
-        }
-        assert!(check_name(&"a".repeat(64)).is_err());
-    }
 }
