@@ -116,7 +116,8 @@ pub(crate) async fn apply(client: &Client, collection: &str, object: &Value) -> 
 }
 
 async fn wait_until_served(manager: &Client) -> anyhow::Result<()> {
-    for resource in ["workers", "dispatchpolicies"] {
+    for definition in jobferry_api::custom_resource_definitions() {
+        let resource = definition.spec.names.plural;
         let path = format!("/apis/jobferry.dev/v1alpha1/{resource}");
         let mut tries = 0;
         while let Err(error) = kubeio::get::<Value>(manager, &path, DEADLINE).await {

@@ -11,7 +11,9 @@ fn committed(file: &str) -> String {
 }
 
 fn definitions() -> String {
-    ["workers", "dispatchpolicies"].map(|name| format!("---\n{}", committed(&format!("crds/{name}.yaml")))).concat()
+    ["workers", "dispatchpolicies", "workloadkinds"]
+        .map(|name| format!("---\n{}", committed(&format!("crds/{name}.yaml"))))
+        .concat()
 }
 
 #[test]
