@@ -94,7 +94,10 @@ impl Scenario {
     /// The world of a seed.
     pub(crate) fn of(seed: u64, faults: &FaultSet) -> Self {
         let mut dice = Dice::new(seed, "scenario");
-        let workers: Vec<String> = (1..=dice.between(1, 4)).map(|number| format!("w{number}")).collect();
+        let few = dice.between(1, 4);
+        let mut extra = Dice::new(seed, "more workers");
+        let more = if extra.per_mille(150) { extra.between(1, 2) } else { 0 };
+        let workers: Vec<String> = (1..=few + more).map(|number| format!("w{number}")).collect();
         let (number, leased) = match dice.below(10) {
             0..4 if faults.has(Fault::Twins) => (2, false),
             4..7 if faults.has(Fault::Replicas) => (dice.between(2, 3), true),

@@ -2,7 +2,7 @@
 
 use jobferry_api as api;
 
-use super::{Case, delete_pods_first};
+use super::{Case, delete_pods_first, retire::quiet_from};
 use crate::{
     action::{Action, Alarm},
     knowledge::Sighting,
@@ -59,6 +59,11 @@ impl Case<'_> {
         // whatever a restored worker makes of its versions.
         if at.is_ahead_of(mirror) && !mirror.is_finished() {
             return Vec::new();
+        }
+        // Its name will be free in a moment. Once the workload has ended nobody may take that name for it any more.
+        let quiet = quiet_from(self.known, self.around);
+        if mirror.is_finished() && mirror.deleting && quiet > now.monotonic {
+            return vec![Action::WakeAt(quiet)];
         }
         let next = project(&workload.spec, &workload.status, &mirror.status, at.carried, self.around.rules, now.wall);
         let status = match next {

@@ -21,6 +21,9 @@ use serde_json::{Value, json};
 use super::{Unfinished, decode, failed, ground_of, log, name_of, read_raw};
 use crate::{Shared, link, paths};
 
+/// How often a mirror that is to be discarded is looked at again, if others write to it meanwhile.
+const DISCARD_TRIES: u32 = 5;
+
 pub(super) async fn create(
     shared: &Arc<Shared>,
     client: &Client,
@@ -105,15 +108,32 @@ pub(super) async fn discard(
     mirror: &MirrorRef,
     why: String,
 ) -> Result<(), Unfinished> {
-    let uid = &workload.uid;
-    shared.index.discard(uid, &placement.worker, &mirror.uid);
-    // It may have been written to since: it is deleted whatever it has become.
-    match send_delete(client, mirror, Pods::First, None).await {
-        Err(error) if !error.is_not_found() => return Err(failed("delete the altered mirror", uid, &error)),
-        _ => {}
+    let (uid, worker) = (&workload.uid, &placement.worker);
+    shared.index.discard(uid, worker, &mirror.uid);
+    let mut mirror = mirror.clone();
+    for _ in 0..DISCARD_TRIES {
+        match send_delete(client, &mirror, Pods::First).await {
+            Err(error) if error.is_conflict() => {}
+            Err(error) if !error.is_not_found() => return Err(failed("delete the altered mirror", uid, &error)),
+            _ => {
+                refuse(shared, uid, placement, Ground::Altered, why);
+                return Ok(());
+            }
+        }
+        // It was written to since. If it has come to its end, that is a result.
+        match read_raw(client, &paths::job(&mirror.namespace, &mirror.name)).await {
+            Ok(answer) => {
+                let found: Mirror = decode(&answer)?;
+                if found.is_finished() {
+                    return learn(shared, worker, &answer);
+                }
+                mirror.resource_version = found.resource_version;
+            }
+            Err(error) if error.is_not_found() => {}
+            Err(error) => return Err(failed("look at the altered mirror", uid, &error)),
+        }
     }
-    refuse(shared, uid, placement, Ground::Altered, why);
-    Ok(())
+    Err(Unfinished::Again)
 }
 
 /// Reads the mirror's name on the worker of the workload's placement, fresh, from the cluster that the placement means.
@@ -158,20 +178,20 @@ async fn judge(
     answer: &[u8],
 ) -> Result<(), Unfinished> {
     let mirror: Mirror = decode(answer)?;
-    if shared.index.is_discarded(&workload.uid, &mirror.uid) && !mirror.is_finished() {
-        if !mirror.deleting
-            && let Err(error) = send_delete(client, &MirrorRef::from(&mirror), Pods::First, None).await
-        {
-            log("delete the altered mirror", &workload.uid, &error);
-        }
-        return Err(Unfinished::Again);
-    }
     let object: Value = decode(answer)?;
+    let altered = || sent.and_then(|sent| claim::altered(sent, &object));
+    if shared.index.is_discarded(&workload.uid, &mirror.uid) && !mirror.is_finished() {
+        if mirror.deleting {
+            return Err(Unfinished::Again);
+        }
+        let why = altered().unwrap_or_else(|| "it alters the mirror".to_owned());
+        return discard(shared, client, workload, at, &MirrorRef::from(&mirror), why).await;
+    }
     match claim::whose(&object, &mirror, workload, at, &shared.origin) {
         // Of an earlier attempt whose answer was lost: it is looked at now as it would have been then. What has come to
         // its end is a result, whatever it was made of.
         Whose::Ours
-            if let Some(why) = sent.and_then(|sent| claim::altered(sent, &object))
+            if let Some(why) = altered()
                 && !mirror.is_finished() =>
         {
             discard(shared, client, workload, at, &MirrorRef::from(&mirror), why).await
@@ -248,7 +268,7 @@ pub(super) async fn delete(
     mirror: &MirrorRef,
     pods: Pods,
 ) -> Result<(), Unfinished> {
-    let outcome = send_delete(client, mirror, pods, Some(&mirror.resource_version)).await;
+    let outcome = send_delete(client, mirror, pods).await;
     match outcome.inspect_err(|error| shared.metrics().worker_write_failed(worker, error)) {
         Ok(()) => {
             tracing::info!(job = format!("{}/{}", mirror.namespace, mirror.name), worker, "mirror deleted");
@@ -286,19 +306,14 @@ async fn look_again(
     }
 }
 
-async fn send_delete(
-    client: &Client,
-    mirror: &MirrorRef,
-    pods: Pods,
-    resource_version: Option<&str>,
-) -> Result<(), CallError> {
+async fn send_delete(client: &Client, mirror: &MirrorRef, pods: Pods) -> Result<(), CallError> {
     let policy = match pods {
         Pods::Later => "Background",
         Pods::First => "Foreground",
     };
     let options = json!({
         "apiVersion": "v1", "kind": "DeleteOptions",
-        "propagationPolicy": policy, "preconditions": {"uid": mirror.uid, "resourceVersion": resource_version},
+        "propagationPolicy": policy, "preconditions": {"uid": mirror.uid, "resourceVersion": mirror.resource_version},
     });
     let path = paths::job(&mirror.namespace, &mirror.name);
     kubeio::delete(client, &path, options.to_string().into_bytes(), WRITE_DEADLINE).await.map(drop)
