@@ -11,7 +11,7 @@ use std::{pin::pin, process::ExitCode};
 
 use anyhow::{Context as _, bail, ensure};
 use futures::{Stream, StreamExt, stream::BoxStream};
-use jobferry_kubeio::{self as kubeio, Event};
+use jobferry_kubeio::{self as kubeio, CallError, Event};
 use k8s_openapi::api::{batch::v1::Job, core::v1::Pod};
 use kube::Client;
 use tokio::time::Instant;
@@ -63,11 +63,14 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 async fn list(cluster: &Client, namespace: &str, job: &Job, worker: Option<&str>) -> anyhow::Result<Vec<Pod>> {
-    let listed = pods::list(cluster, namespace, job).await;
-    listed.with_context(|| {
-        let name = job.metadata.name.as_deref().unwrap_or_default();
-        format!("the pods of job {name} on {} cannot be listed", worker.unwrap_or("the management cluster"))
-    })
+    let name = job.metadata.name.as_deref().unwrap_or_default();
+    let what = format!("the pods of job {name} on {} cannot be listed", worker.unwrap_or("the management cluster"));
+    match (pods::list(cluster, namespace, job).await, worker) {
+        (Err(error @ (CallError::Transport(_) | CallError::Deadline(_))), Some(worker)) => {
+            bail!("{what}: {error}; check that the cluster runs, and the context {worker} of the kubeconfig")
+        }
+        (listed, _) => listed.context(what),
+    }
 }
 
 async fn on_worker(target: &Target, worker: &str) -> anyhow::Result<Client> {
