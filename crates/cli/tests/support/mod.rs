@@ -4,6 +4,7 @@
 pub(crate) mod changing;
 pub(crate) mod expired;
 pub(crate) mod old_server;
+pub(crate) mod road;
 pub(crate) mod transcript;
 
 use std::{
@@ -80,6 +81,18 @@ impl Background {
             seen.push(line);
         }
         panic!("it ended without a line that holds {text:?}; it said\n{}", seen.join("\n"));
+    }
+
+    /// Reads its output up to this line, and returns all of it.
+    pub(crate) fn through(&mut self, last: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        for line in self.output.by_ref().lines().map_while(Result::ok) {
+            seen.push(line);
+            if seen.last().is_some_and(|line| line == last) {
+                return seen;
+            }
+        }
+        panic!("it ended without the line {last:?}; it said\n{}", seen.join("\n"));
     }
 
     /// Presses Ctrl-C: the signal that a terminal sends.
