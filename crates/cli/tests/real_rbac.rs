@@ -216,6 +216,9 @@ async fn take_apart(pair: &Pair, roles: &[Role]) -> Vec<String> {
         let manager = pair.manager().client(User::Dispatcher).await.unwrap();
         let dispatcher = Ahead::start(manager, NEAR_THE_END);
         what_is_missed(pair, resource, since);
+        let doctor = String::from_utf8(pair.jobferry(&["doctor"]).output().unwrap().stdout).unwrap();
+        let wrong = |line: &str| line.contains("WRONG") && line.contains(resource);
+        assert!(doctor.lines().any(wrong), "doctor does not see that {resource} are out of reach\n{doctor}");
         role.set(pair, &role.rules);
         what_is_made_up_for(pair, resource);
         missed.push(resource.to_owned());
