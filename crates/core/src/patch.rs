@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     record::{Placement, Record},
+    time::QUARANTINE,
     workload::{Told, Workload},
 };
 
@@ -21,7 +22,12 @@ pub fn placement(workload: &Workload, placement: &Placement, why: Option<&str>) 
     }
     let (holds, reason, message) = if placement.moving {
         let why = why.map(|why| format!(": {why}")).unwrap_or_default();
-        let message = format!("leaving worker {}, which refuses it{why}", placement.worker);
+        let wait = QUARANTINE.as_secs();
+        let message = format!(
+            "leaving worker {}, which refuses it{why}; it goes elsewhere in {wait} s, when no create of it can be under way \
+             any more",
+            placement.worker
+        );
         (false, api::conditions::REASON_MOVING, message)
     } else {
         (true, api::conditions::REASON_PLACED, format!("on worker {}", placement.worker))

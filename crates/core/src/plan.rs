@@ -129,10 +129,12 @@ impl Case<'_> {
                 "the record of where it is placed cannot be read: a newer version wrote it, or it was damaged; it is left \
                  alone; run that version, or delete the Job and submit it again"
             }
-            _ => {
-                "it was placed, but the record of where is gone: it is left alone until its mirror is seen; if it runs \
+            _ if self.workload.status.start_time.is_some() => {
+                "it has run, but the record of where is gone: it is left alone until its mirror is seen; if it runs \
                  nowhere any more, delete the Job and submit it again"
             }
+            // A copied label may be all that there is to it: it is clear as soon as every worker was seen.
+            _ => return vec![Action::Alarm(Alarm::UnreadableRecord)],
         };
         let mut actions = vec![Action::Alarm(Alarm::UnreadableRecord)];
         actions.extend(self.tell(true, api::conditions::REASON_RECORD_LOST, message.into()));

@@ -107,9 +107,10 @@ impl Placement {
         Self { copied: mirror.resource_version.parse().ok(), ..self.with_mirror(&mirror.uid) }
     }
 
-    /// Whether it decides what was decided before: the same worker, in the same epoch, to the same end.
+    /// Whether it decides what was decided before: the same cluster, in the same epoch, to the same end.
     pub fn repeats(&self, before: &Self) -> bool {
-        (&self.worker, self.epoch, self.moving) == (&before.worker, before.epoch, before.moving)
+        (&self.worker, &self.identity, self.epoch, self.moving)
+            == (&before.worker, &before.identity, before.epoch, before.moving)
     }
 
     /// Whether a newer state of this mirror was copied already.

@@ -230,7 +230,7 @@ struct WireTemplate {
 
 impl WireTemplate {
     fn origin_uid(self) -> Option<String> {
-        self.metadata?.labels?.origin_uid
+        self.metadata?.labels?.origin_uid.filter(|uid| !uid.is_empty())
     }
 }
 

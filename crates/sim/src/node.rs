@@ -102,7 +102,7 @@ pub(crate) async fn run(client: Client, cluster: Cluster, machines: Machines, se
             };
             match known {
                 Some(Running { end, exit_code: None }) if process.pod.metadata.deletion_timestamp.is_some() => {
-                    end.cancel()
+                    end.cancel();
                 }
                 // Nothing runs any more, or, if the API server was set back, not for a long time.
                 _ if process.pod.metadata.deletion_timestamp.is_some() => {

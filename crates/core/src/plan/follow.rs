@@ -2,7 +2,7 @@
 
 use jobferry_api as api;
 
-use super::{Case, delete_pods_first, retire::quiet_from};
+use super::{Case, delete_pods_first, retire::doubtful_until};
 use crate::{
     action::{Action, Alarm},
     knowledge::Sighting,
@@ -25,7 +25,7 @@ impl Case<'_> {
             return if mirror.deleting { Vec::new() } else { vec![delete_pods_first(&at.worker, mirror)] };
         }
         // Seen before the answer to its create, or that answer was lost. Nobody there will run it.
-        if mirror.delegated && at.mirror.is_none() && !mirror.deleting {
+        if mirror.delegated && at.mirror.is_none() && !mirror.deleting && !mirror.is_finished() {
             let why = "its admission gives the mirror to another controller".to_owned();
             return vec![Action::DiscardMirror { placement: at.clone(), mirror: mirror.into(), why }];
         }
@@ -46,11 +46,15 @@ impl Case<'_> {
     /// A mirror of an earlier placement that finished after all: its result is the workload's, and nothing else may be
     /// started. Mirrors of this kind come from creates that were answered too late.
     pub(super) fn copy_end_from_before(&self, at: &Placement) -> Option<Vec<Action>> {
+        self.end_from_before().map(|mirror| self.copy_status(at, mirror))
+    }
+
+    /// A mirror whose end was seen, whether or not it is still there.
+    pub(super) fn end_from_before(&self) -> Option<&Mirror> {
         let sightings = self.known.mirrors.values().map(|sighting| match sighting {
             Sighting::Present(mirror) | Sighting::Vanished(mirror) => mirror,
         });
-        let mirror = sightings.filter(|mirror| mirror.is_finished()).max_by_key(|mirror| mirror.epoch)?;
-        Some(self.copy_status(at, mirror))
+        sightings.filter(|mirror| mirror.is_finished()).max_by_key(|mirror| mirror.epoch)
     }
 
     pub(super) fn copy_status(&self, at: &Placement, mirror: &Mirror) -> Vec<Action> {
@@ -60,8 +64,8 @@ impl Case<'_> {
         if at.is_ahead_of(mirror) && !mirror.is_finished() {
             return Vec::new();
         }
-        // Its name will be free in a moment. Once the workload has ended nobody may take that name for it any more.
-        let quiet = quiet_from(self.known, self.around);
+        // Its name will be free in a moment. Once the workload has ended no create that we know of may take that name.
+        let quiet = doubtful_until(self.known, self.around);
         if mirror.is_finished() && mirror.deleting && quiet > now.monotonic {
             return vec![Action::WakeAt(quiet)];
         }

@@ -29,6 +29,10 @@ struct Loss {
 impl Case<'_> {
     /// Gives the workload up when its worker is lost for longer than its policy or its deadline allows.
     pub(super) fn mind_loss(&self, at: &Placement) -> Vec<Action> {
+        // An end that was seen is the workload's end, as soon as it can be written.
+        if self.end_from_before().is_some() {
+            return Vec::new();
+        }
         let Some(loss) = self.loss(at) else { return Vec::new() };
         let now = self.around.now;
         let given_up = (conditions::REASON_WORKER_LOST, format!("worker {} has not answered for too long", at.worker));

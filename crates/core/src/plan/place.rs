@@ -70,8 +70,8 @@ impl Case<'_> {
         })
     }
 
-    /// Tells people, if it is news. What is said of a workload that was said to wait, and whether its worker is missing,
-    /// changes once a minute at most: two dispatchers that see different things would otherwise contradict each other
+    /// Tells people, if it is news. What is said of a workload that was said to wait, or to be out of our sight, changes
+    /// once a minute at most: two dispatchers that see different things would otherwise contradict each other
     /// without a pause.
     pub(super) fn tell(&self, holds: bool, reason: &str, message: String) -> Vec<Action> {
         let now = self.around.now;
@@ -81,8 +81,9 @@ impl Case<'_> {
         if (before.holds, &before.reason, &before.message) == (holds, &told.reason, &told.message) {
             return Vec::new();
         }
-        let missing = [&before.reason, &told.reason].into_iter().any(|it| it == api::conditions::REASON_WORKER_MISSING);
-        if before.holds && !missing {
+        let lost = [api::conditions::REASON_WORKER_MISSING, api::conditions::REASON_RECORD_LOST];
+        let out_of_sight = [&before.reason, &told.reason].into_iter().any(|reason| lost.contains(&reason.as_str()));
+        if before.holds && !out_of_sight {
             return vec![Action::Tell(told)];
         }
         let age = before

@@ -17,7 +17,8 @@ pub(super) fn retire(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action>
     let Some((_, mirror)) = known.present().find(|(_, mirror)| !mirror.deleting) else { return Vec::new() };
     match known.memory.gone {
         None => vec![Action::ProveGone { namespace: mirror.namespace.clone(), name: mirror.name.clone() }],
-        Some(version) if mirror.manager_version.is_none_or(|stamp| version < stamp) => {
+        // One whose stamp was taken off tells nothing, unless we saw its workload go.
+        Some(version) if mirror.manager_version.map_or(!known.memory.owner_seen, |stamp| version < stamp) => {
             vec![Action::Alarm(Alarm::ManagerRestored(format!("{}/{}", mirror.namespace, mirror.name)))]
         }
         // Many at once that nobody here ever saw look more like a mistake of ours than like work that is gone.
@@ -46,9 +47,13 @@ pub(super) fn let_go(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action>
 /// From when (monotonic) on no create can land any more: none of an earlier leader, none of ours without an answer, and,
 /// where several dispatchers work at once, none of another one.
 pub(super) fn quiet_from(known: &Knowledge, around: Surroundings<'_>) -> Duration {
+    doubtful_until(known, around).max(around.leading_since + QUARANTINE)
+}
+
+/// The same, as far as creates go that this process has a reason to expect.
+pub(super) fn doubtful_until(known: &Knowledge, around: Surroundings<'_>) -> Duration {
     let others = known.memory.placement_seen.as_ref().filter(|_| !around.leads_alone).map(|(_, _, seen)| *seen);
-    let doubts = [known.memory.in_doubt, others, Some(around.leading_since)];
-    doubts.into_iter().flatten().max().unwrap_or_default() + QUARANTINE
+    known.memory.in_doubt.max(others).map_or(Duration::ZERO, |doubt| doubt + QUARANTINE)
 }
 
 impl Case<'_> {

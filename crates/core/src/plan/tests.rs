@@ -479,7 +479,7 @@ fn a_stale_mirror_that_finished_after_all_ends_the_workload_instead_of_running_i
 #[test]
 fn a_workload_that_lost_its_record_is_not_placed_while_a_worker_is_out_of_sight() {
     let traces = || world().job("/metadata/labels", json!({"jobferry.dev/worker": "eu-1"}));
-    assert_left_alone(&traces().link("eu-1", AWAY).plan(), "is gone");
+    assert_eq!(traces().link("eu-1", AWAY).plan(), [Action::Alarm(Alarm::UnreadableRecord)]);
     assert!(matches!(traces().plan()[..], [Action::RecordPlacement(_)]));
     let ran = world().job("/status/startTime", json!("2026-11-15T10:00:00Z"));
     assert_left_alone(&ran.plan(), "is gone");

@@ -124,6 +124,9 @@ pub(super) async fn discard(
         match read_raw(client, &paths::job(&mirror.namespace, &mirror.name)).await {
             Ok(answer) => {
                 let found: Mirror = decode(&answer)?;
+                if found.uid != mirror.uid {
+                    return Err(Unfinished::Again);
+                }
                 if found.is_finished() {
                     return learn(shared, worker, &answer);
                 }
@@ -196,9 +199,14 @@ async fn judge(
         {
             discard(shared, client, workload, at, &MirrorRef::from(&mirror), why).await
         }
+        // What ends while it is being removed is a result, if it is seen in time.
+        Whose::Going if mirror.is_finished() => learn(shared, &at.worker, answer),
         Whose::Ours => {
-            shared.lanes.plan_all(shared.index.apply_mirror(&at.worker, mirror));
-            Ok(())
+            let touched = shared.index.apply_mirror(&at.worker, mirror);
+            // What the watch has shown already is no news: the next look must not follow at once.
+            let news = !touched.is_empty();
+            shared.lanes.plan_all(touched);
+            if news { Ok(()) } else { Err(Unfinished::Again) }
         }
         Whose::Unmarked => {
             tracing::warn!(job = name_of(workload), worker = at.worker, "marks taken off the mirror are put back");

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use jobferry_core::{
     knowledge::{Absence, Knowledge, Sighting},
     record::Placement,
-    workload::Mirror,
+    workload::{Mirror, Workload},
 };
 
 use super::{Index, State, Uid, is_older, placed_on, uid_of};
@@ -58,7 +58,7 @@ impl Index {
         let mut state = self.lock();
         let Some(known) = state.workloads.get(&uid) else { return Vec::new() };
         // What never counted was not there.
-        if known.memory.discarded.as_ref() == Some(&last.uid) {
+        if known.memory.discarded.as_ref() == Some(&last.uid) && !last.is_finished() || !bears_name(known, &last) {
             return Vec::new();
         }
         // The end of an old mirror says nothing about a new one of the same name.
@@ -125,7 +125,11 @@ impl Index {
         if state.workloads.contains_key(uid) {
             state.change(uid, |known| {
                 known.memory.discarded = Some(mirror_uid.to_owned());
-                if known.mirrors.get(worker).is_some_and(|seen| uid_of(seen) == mirror_uid) {
+                let (Some(Sighting::Present(seen)) | Some(Sighting::Vanished(seen))) = known.mirrors.get(worker) else {
+                    return;
+                };
+                // What has come to its end is a result.
+                if seen.uid == mirror_uid && !seen.is_finished() {
                     known.mirrors.remove(worker);
                 }
             });
@@ -152,7 +156,11 @@ impl State {
     fn take_over(&mut self, worker: &str, mirror: Mirror) -> Option<Uid> {
         // Without the UID of its origin it is not ours, whatever its labels say.
         let uid = Some(mirror.origin_uid.clone()).filter(|uid| !uid.is_empty())?;
-        let discarded = self.workloads.get(&uid).and_then(|known| known.memory.discarded.as_ref());
+        let known = self.workloads.get(&uid);
+        if known.is_some_and(|known| !bears_name(known, &mirror)) {
+            return None;
+        }
+        let discarded = known.and_then(|known| known.memory.discarded.as_ref());
         // It is deleted, because it never counted; unless it was faster and has come to its end: that is a result.
         if discarded == Some(&mirror.uid) && !mirror.is_finished() {
             return None;
@@ -181,6 +189,12 @@ fn vanish(known: &mut Knowledge, worker: &str) {
     {
         *sighting = Sighting::Vanished(mirror.clone());
     }
+}
+
+/// Whether it is called as its workload. One that is not was copied from a mirror by somebody, marks and all.
+fn bears_name(known: &Knowledge, mirror: &Mirror) -> bool {
+    let is_its = |workload: &Workload| workload.namespace == mirror.namespace && workload.name == mirror.name;
+    known.workload.as_ref().is_none_or(is_its)
 }
 
 /// Whether a sighting says more than this state of a mirror: it is of the same object and later.

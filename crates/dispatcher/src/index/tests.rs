@@ -113,6 +113,36 @@ fn an_answer_that_the_watch_has_overtaken_changes_nothing() {
 }
 
 #[test]
+fn after_a_conflict_a_fresh_read_counts_even_if_versions_went_back() {
+    let index = index(&["eu-1"]);
+    index.apply_workload(placed("u1", 1, "eu-1"));
+    index.apply_mirror("eu-1", mirror("u1", "m1", 100));
+    assert_eq!(index.apply_mirror("eu-1", mirror("u1", "m1", 60)), Vec::<Uid>::new());
+    assert!(!index.correct_mirror("eu-1", mirror("u1", "m1", 60), "100").is_empty());
+    let versions = |seen: Option<Sighting>| match seen {
+        Some(Sighting::Present(mirror)) => mirror.resource_version,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(versions(sighting(&index, "u1", "eu-1")), "60");
+    index.apply_mirror("eu-1", mirror("u1", "m1", 70));
+    assert!(
+        index.correct_mirror("eu-1", mirror("u1", "m1", 65), "60").is_empty(),
+        "something newer was seen meanwhile"
+    );
+}
+
+#[test]
+fn a_copy_of_a_mirror_under_another_name_is_no_mirror() {
+    let index = index(&["eu-1"]);
+    index.apply_workload(placed("u1", 1, "eu-1"));
+    let copy = Mirror { name: "debug".into(), ..mirror("u1", "m2", 7) };
+    assert_eq!(index.apply_mirror("eu-1", copy.clone()), Vec::<Uid>::new());
+    index.apply_mirror("eu-1", mirror("u1", "m1", 5));
+    assert_eq!(index.delete_mirror("eu-1", copy), Vec::<Uid>::new());
+    assert!(matches!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(seen)) if seen.uid == "m1"));
+}
+
+#[test]
 fn a_deleted_workload_is_not_brought_back_by_a_late_answer() {
     let index = index(&["eu-1"]);
     index.apply_workload(workload("u1", 5));

@@ -86,3 +86,54 @@ fn an_edit_that_was_accepted_after_all_is_no_longer_told_as_refused() {
     assert!(matches!(&seen(digest)[..], [Action::Tell(told)] if told.reason == "Placed"));
     assert!(!matches!(&seen(1)[..], [Action::Tell(told)] if told.reason == "Placed"), "it is still refused");
 }
+
+#[test]
+fn a_delegated_mirror_that_has_come_to_its_end_is_a_result() {
+    let ended = Mirror { delegated: true, ..complete() };
+    let plan = world().placed(&placement()).mirror_on("eu-1", ended).plan();
+    assert!(matches!(&plan[..], [Action::WriteStatus { status, .. }] if status.succeeded == Some(1)), "{plan:?}");
+}
+
+#[test]
+fn an_end_whose_name_is_about_to_be_free_waits_for_a_create_without_an_answer() {
+    let going = || Mirror { deleting: true, ..complete() };
+    let in_doubt = Memory { in_doubt: Some(NOW.monotonic), ..Memory::default() };
+    let quiet = NOW.monotonic + QUARANTINE;
+    let plan = world().placed(&placement()).mirror_on("eu-1", going()).remembering(in_doubt).plan();
+    assert_eq!(plan, [Action::WakeAt(quiet)]);
+    let plan = world().placed(&placement()).mirror_on("eu-1", going()).plan();
+    assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "nothing is under way: {plan:?}");
+}
+
+#[test]
+fn a_workload_whose_mirror_is_gone_is_not_failed_while_a_create_of_it_may_be_under_way() {
+    let at = placement().with_mirror("m1");
+    let proved = Memory { absent: Some(Absence::proved_for(&at)), ..Memory::default() };
+    let in_doubt = Memory { in_doubt: Some(NOW.monotonic), ..proved.clone() };
+    let plan = world().placed(&at).remembering(in_doubt).plan();
+    assert_eq!(plan, [Action::WakeAt(NOW.monotonic + QUARANTINE)]);
+    let plan = world().placed(&at).remembering(proved).plan();
+    assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "{plan:?}");
+}
+
+#[test]
+fn a_name_that_another_object_had_is_looked_at_before_the_placement_is_recorded_anew() {
+    let behind = Memory { absent: Some(absent(1).behind_another()), ..Memory::default() };
+    assert_eq!(world().placed(&placement()).remembering(behind).plan(), [prove_absent()]);
+}
+
+#[test]
+fn a_record_that_is_repeated_leaves_what_people_were_told() {
+    let told = json!({"type": "jobferry.dev/Placed", "status": "False", "reason": "Refused", "message": "no"});
+    let job = world().placed(&placement()).condition(told).job;
+    let workload: Workload = serde_json::from_value(job).unwrap();
+    let types = |body: &Value| {
+        let list = body["status"]["conditions"].as_array().unwrap();
+        list.iter().map(|condition| condition["type"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    let repeated = crate::patch::placement(&workload, &placement(), None).unwrap();
+    assert_eq!(types(&repeated), ["jobferry.dev/Placement"]);
+    let elsewhere = Placement::new("eu-2".into(), "id-2".into(), 2, NOW.wall);
+    let moved = crate::patch::placement(&workload, &elsewhere, None).unwrap();
+    assert_eq!(types(&moved), ["jobferry.dev/Placement", "jobferry.dev/Placed"]);
+}
