@@ -53,6 +53,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let worker = view.place.filter(|_| is_dispatched(&job));
     let cluster = match &worker {
         Some(worker) => on_worker(&args.scope.target, worker).await?,
+        None if is_dispatched(&job) && view.why.is_empty() => {
+            bail!("job {name} has no logs yet, it is {:?}; -f waits along", view.phase)
+        }
         None if is_dispatched(&job) => bail!("job {name} has no logs yet, it waits: {}; -f waits along", view.why),
         None => manager,
     };
