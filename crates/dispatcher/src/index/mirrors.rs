@@ -125,7 +125,7 @@ impl Index {
         if state.workloads.contains_key(uid) {
             state.change(uid, |known| {
                 known.memory.discarded = Some(mirror_uid.to_owned());
-                let (Some(Sighting::Present(seen)) | Some(Sighting::Vanished(seen))) = known.mirrors.get(worker) else {
+                let Some(Sighting::Present(seen) | Sighting::Vanished(seen)) = known.mirrors.get(worker) else {
                     return;
                 };
                 // What has come to its end is a result.
