@@ -498,25 +498,10 @@ fn once_the_mirror_is_there_nobody_says_any_more_that_it_was_refused() {
     assert!(matches!(&plan[..], [Action::Tell(told)] if told.holds), "{plan:?}");
 }
 
-#[test]
-fn an_unreadable_record_raises_an_alarm_and_is_told_and_nothing_else() {
-    let damaged = json!({"type": "jobferry.dev/Placement", "status": "True", "message": "{\"v\":9}"});
-    assert_left_alone(&world().condition(damaged).plan(), "cannot be read");
-}
-
 /// People are told, and nothing that they are told takes the last trace of a placement away.
 fn assert_left_alone(plan: &[Action], what: &str) {
     let [Action::Alarm(Alarm::UnreadableRecord), Action::Tell(told)] = plan else { panic!("{plan:?}") };
     assert!(told.holds && told.message.contains(what), "{told:?}");
-}
-
-#[test]
-fn a_mirror_that_somebody_made_in_place_of_the_recorded_one_does_not_go_on() {
-    let recorded = || world().placed(&placement().with_mirror("another"));
-    assert_eq!(recorded().mirror_on("eu-1", running()).plan(), [delete_pods_first_on("eu-1")]);
-    assert_eq!(recorded().mirror_on("eu-1", Mirror { deleting: true, ..running() }).plan(), []);
-    let plan = recorded().mirror_on("eu-1", complete()).plan();
-    assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "an end is an end: {plan:?}");
 }
 
 #[test]

@@ -137,3 +137,18 @@ fn a_record_that_is_repeated_leaves_what_people_were_told() {
     let moved = crate::patch::placement(&workload, &elsewhere, None).unwrap();
     assert_eq!(types(&moved), ["jobferry.dev/Placement", "jobferry.dev/Placed"]);
 }
+
+#[test]
+fn a_mirror_that_somebody_made_in_place_of_the_recorded_one_does_not_go_on() {
+    let recorded = || world().placed(&placement().with_mirror("another"));
+    assert_eq!(recorded().mirror_on("eu-1", running()).plan(), [delete_pods_first_on("eu-1")]);
+    assert_eq!(recorded().mirror_on("eu-1", Mirror { deleting: true, ..running() }).plan(), []);
+    let plan = recorded().mirror_on("eu-1", complete()).plan();
+    assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "an end is an end: {plan:?}");
+}
+
+#[test]
+fn an_unreadable_record_raises_an_alarm_and_is_told_and_nothing_else() {
+    let damaged = json!({"type": "jobferry.dev/Placement", "status": "True", "message": "{\"v\":9}"});
+    assert_left_alone(&world().condition(damaged).plan(), "cannot be read");
+}
