@@ -9,6 +9,10 @@ pub const EPOCH: &str = "jobferry.dev/epoch";
 pub const MANAGER_VERSION: &str = "jobferry.dev/manager-resource-version";
 /// On a mirror: what of the user's Job was last forwarded to it.
 pub const FORWARDED: &str = "jobferry.dev/forwarded";
+/// On a user's workload of a kind other than Job: the placement record, for the dispatcher. Jobs have it in their status.
+pub const PLACEMENT: &str = "jobferry.dev/placement";
+/// On a user's workload of a kind other than Job: whether it is placed, and why not, for people.
+pub const PLACED: &str = "jobferry.dev/placed";
 /// By the user, on a workload: only these workers, by name, separated by commas.
 pub const WORKERS: &str = "jobferry.dev/workers";
 /// By the user, on a workload: only workers whose labels match this selector.

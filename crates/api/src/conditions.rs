@@ -12,6 +12,8 @@ pub const REASON_PLACED: &str = "Placed";
 pub const REASON_NO_WORKER_FITS: &str = "NoWorkerFits";
 /// Reason of `Placed=False`: the workload's own narrowing cannot be read.
 pub const REASON_INVALID_NARROWING: &str = "InvalidNarrowing";
+/// Reason of `Placed=False`: a workload like this cannot be dispatched; the message says why.
+pub const REASON_NOT_DISPATCHABLE: &str = "NotDispatchable";
 /// Reason of `Placed=False`: no DispatchPolicy lets it be placed.
 pub const REASON_NO_POLICY: &str = "NoPolicy";
 /// Reason of `Placed=False`: the dispatcher places nothing at the moment.
@@ -24,6 +26,9 @@ pub const REASON_EDIT_REFUSED: &str = "EditRefused";
 pub const REASON_WORKER_MISSING: &str = "WorkerMissing";
 /// Reason of `Placed=True`: the record of its placement is unreadable or gone, and the workload is left alone.
 pub const REASON_RECORD_LOST: &str = "RecordLost";
+/// Reason of `Placed=True` of a workload of another kind than Job: it has ended. Its time to live counts from when this was
+/// told.
+pub const REASON_FINISHED: &str = "Finished";
 /// Reason of `Placed=False`: the workload leaves a worker that refused it.
 pub const REASON_MOVING: &str = "Moving";
 /// Reason of a Job that failed because somebody deleted its mirror on the worker before its end was seen.
@@ -37,6 +42,8 @@ pub const CONNECTED: &str = "Connected";
 pub const ACCEPTED: &str = "Accepted";
 /// Reason of a Worker's [`ACCEPTED`]: it may be used.
 pub const REASON_ACCEPTED: &str = "Accepted";
+/// Reason of `Accepted=False` on a WorkloadKind: its rules make no sense, or contradict a built-in kind.
+pub const REASON_INVALID_RULES: &str = "InvalidRules";
 /// Reason of a Worker's conditions: it must not be used until somebody changes something.
 pub const REASON_UNFIT: &str = "Refused";
 /// Reason of a Worker's [`CONNECTED`]: its mirrors are watched.

@@ -4,6 +4,7 @@ use std::{io::IsTerminal as _, process::ExitCode, sync::Arc};
 
 use anyhow::Context as _;
 use jobferry_api::{DISPATCHER_LEASE, SYSTEM_NAMESPACE};
+use jobferry_core::kind::Table;
 use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options, StartError, Vitals};
 use k8s_openapi::jiff::Timestamp;
 use tokio::net::TcpListener;
@@ -53,6 +54,7 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let options = Options {
         lease: (!args.no_lease).then(lease),
         canary: Some(SYSTEM_NAMESPACE.into()),
+        kinds: Some(Table::built_in()?),
         vitals,
         ..Options::new(Arc::new(secrets), Arc::new(wall_clock), u64::from(std::process::id()))
     };

@@ -17,6 +17,7 @@ use base64::{Engine, prelude::BASE64_STANDARD};
 use futures::future::join_all;
 use jobferry_api::{DISPATCHER_LEASE, KUBECONFIG_KEY, SYSTEM_NAMESPACE, managed_by};
 use jobferry_cluster::JobOptions;
+use jobferry_core::kind::Table;
 use jobferry_dispatcher::{KubeconfigSecrets, Options};
 use jobferry_kubeio::{self as kubeio, Patch};
 use kube::Client;
@@ -154,6 +155,7 @@ impl Fleet {
         let secrets = KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE);
         let options = Options {
             lease: Some(dispatcher::lease()),
+            kinds: Table::built_in().ok(),
             ..Options::new(Arc::new(secrets), Arc::new(wall_clock), random_seed())
         };
         let stop = self.stop.clone();

@@ -8,7 +8,12 @@ use jobferry_kubeio::{self as kubeio, Patch};
 use kube::Client;
 use serde_json::{Value, json};
 
-use crate::{delegation, manifests, target::Target};
+use crate::{
+    delegation,
+    kinds::rights::{self, KindName},
+    manifests,
+    target::Target,
+};
 
 /// Each request must be answered within this time.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(10);
@@ -21,6 +26,9 @@ pub(crate) struct Args {
     /// Image that holds this program, from where your cluster pulls
     #[arg(long, default_value_t = default_image())]
     image: String,
+    /// Kinds to dispatch beside Jobs, for example JobSet,RayJob: the dispatcher gets rights on them
+    #[arg(long = "kind", value_delimiter = ',', value_name = "KIND")]
+    kinds: Vec<KindName>,
     /// No Deployment: the dispatcher runs elsewhere
     #[arg(long)]
     no_deployment: bool,
@@ -79,13 +87,14 @@ async fn check_deployments(manager: &Client) -> anyhow::Result<()> {
 
 /// Rights and, unless it is not wanted, the Deployment.
 fn manifest(args: &Args) -> anyhow::Result<String> {
+    let rights = format!("{}{}", manifests::MANAGER, manifests::yaml(&rights::on_manager(&args.kinds))?);
     if args.no_deployment {
-        return Ok(manifests::MANAGER.to_owned());
+        return Ok(rights);
     }
     let plain = |c: char| c.is_ascii_alphanumeric() || "./:@_-".contains(c);
     anyhow::ensure!(!args.image.is_empty() && args.image.chars().all(plain), "--image {}: no such image", args.image);
     let deployment = manifests::DEPLOYMENT.replace("image: IMAGE", &format!("image: {}", args.image));
-    Ok(format!("{}---\n{deployment}", manifests::MANAGER))
+    Ok(format!("{rights}---\n{deployment}"))
 }
 
 /// Creates or updates the CRDs and the namespace, and waits until the API server serves the CRDs.

@@ -95,6 +95,12 @@ async fn the_shipped_rights_are_enough_and_all_of_them_are_used() {
     eventually("the complaint", || pair.on_manager(&["describe", "job/long"]).contains("no such volume"));
     eventually("a renewed token", || pair.stored_token() != first);
 
+    // A kind of a user's own is read, and its rules are judged.
+    pair.on_manager(&["apply", "-f", concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/kind-etl-run.yaml")]);
+    let accepted = r#"jsonpath={.status.conditions[?(@.type=="Accepted")].status}"#;
+    let kind = ["get", "workloadkind", "etlruns.workloads.example.dev", "-o", accepted];
+    eventually("the verdict on a kind", || pair.on_manager(&kind) == "True");
+
     // A Worker that has workloads does not go; one that has none does.
     let error = fail(pair.jobferry(&["worker", "forget", WORKER]));
     assert!(error.contains("unfinished workloads are placed on worker eu-1"), "{error}");

@@ -4,8 +4,10 @@ use std::time::Duration;
 
 use job_api::Errors;
 use k8s_openapi::api::batch::v1::JobStatus;
+use serde_json::Value;
 
 use crate::{
+    custom::KindRef,
     forward::Digest,
     record::Placement,
     workload::{Mirror, Told},
@@ -41,6 +43,11 @@ pub enum Action {
         /// The record to write along.
         placement: Option<Placement>,
     },
+    /// Write the status of a workload of another kind than Job.
+    WriteCustomStatus {
+        /// The next status, whole.
+        status: Box<Value>,
+    },
     /// Tell people why the workload waits.
     Tell(Told),
     /// Send the user's last edit to the mirror.
@@ -70,6 +77,8 @@ pub enum Action {
         /// What is wrong with it.
         why: String,
     },
+    /// Delete a finished workload of another kind than Job, whose time to live is over.
+    DeleteWorkload,
     /// Nothing before this (monotonic) time.
     WakeAt(Duration),
     /// Something that should never be: to be logged and counted.
@@ -79,7 +88,14 @@ pub enum Action {
 impl Action {
     /// Whether it is a write to the user's workload.
     pub const fn writes_workload(&self) -> bool {
-        matches!(self, Self::RecordPlacement(_) | Self::WriteStatus { .. } | Self::Tell(_))
+        matches!(
+            self,
+            Self::RecordPlacement(_)
+                | Self::WriteStatus { .. }
+                | Self::WriteCustomStatus { .. }
+                | Self::Tell(_)
+                | Self::DeleteWorkload
+        )
     }
 }
 
@@ -93,8 +109,10 @@ pub enum Pods {
 }
 
 /// What it takes to name exactly one mirror.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct MirrorRef {
+    /// Its kind.
+    pub kind: KindRef,
     /// Its namespace.
     pub namespace: String,
     /// Its name.
@@ -108,6 +126,7 @@ pub struct MirrorRef {
 impl From<&Mirror> for MirrorRef {
     fn from(mirror: &Mirror) -> Self {
         Self {
+            kind: mirror.kind(),
             namespace: mirror.namespace.clone(),
             name: mirror.name.clone(),
             uid: mirror.uid.clone(),

@@ -1,10 +1,10 @@
 //! Whose is a Job on a worker? A name says nothing; marks and UIDs do.
 
-use job_api::managed_by::RESERVED;
 use jobferry_api::{annotations, labels};
 use serde_json::{Value, json};
 
 use crate::{
+    custom::{KindRef, says_something},
     record::Placement,
     workload::{Mirror, Workload},
 };
@@ -57,7 +57,7 @@ pub fn marks(mirror: &Mirror, workload: &Workload, at: &Placement, origin: &str)
 /// again), another controller (the worker would not run it), or fields that its server does not have (it would run
 /// something else). What its admission adds is the worker's own business. One that was found may be that of an earlier
 /// attempt, made of another version of the workload: that is no alteration.
-pub fn altered(sent: &Value, stored: &Value) -> Option<String> {
+pub fn altered(kind: &KindRef, sent: &Value, stored: &Value) -> Option<String> {
     let kept = [("labels", labels::ORIGIN), ("annotations", annotations::ORIGIN_UID)];
     let there = [("annotations", annotations::EPOCH), ("annotations", annotations::MANAGER_VERSION)];
     let mark_of = |object: &Value, (group, key): (&str, &str)| object["metadata"][group][key].clone();
@@ -66,11 +66,13 @@ pub fn altered(sent: &Value, stored: &Value) -> Option<String> {
     if let Some((_, key)) = changed.or(lost) {
         return Some(format!("its admission takes off or changes our mark {key}"));
     }
-    if let Some(other) = stored["spec"]["managedBy"].as_str().filter(|name| *name != RESERVED) {
+    if let Some(other) = kind.foreign_controller(stored) {
         return Some(format!("its admission gives the mirror to another controller, {other}"));
     }
     let fields = sent["spec"].as_object().into_iter().flatten();
-    let matters = |value: &Value| !value.is_null() && value != DEFAULT_REPLACEMENT;
+    // Operators of other kinds drop what says nothing, a `suspend: false` for example, when they write an object again.
+    let says = |value: &Value| matches!(kind, KindRef::Job) || says_something(value);
+    let matters = |value: &Value| !value.is_null() && value != DEFAULT_REPLACEMENT && says(value);
     let dropped = fields.filter(|(_, value)| matters(value)).find(|(field, _)| stored["spec"][*field].is_null());
     dropped.map(|(field, _)| format!("its server drops spec.{field}"))
 }
@@ -78,6 +80,7 @@ pub fn altered(sent: &Value, stored: &Value) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use job_api::managed_by::RESERVED;
     use k8s_openapi::jiff::Timestamp;
 
     fn placement() -> Placement {
@@ -153,14 +156,18 @@ mod tests {
 
     #[test]
     fn a_mirror_that_came_back_altered_is_not_fit_to_run() {
-        assert_eq!(altered(&sent(), &sent()), None);
+        assert_eq!(altered(&KindRef::Job, &sent(), &sent()), None);
         let mut suspended = sent();
         suspended["spec"]["suspend"] = true.into();
         suspended["spec"]["managedBy"] = RESERVED.into();
-        assert_eq!(altered(&sent(), &suspended), None, "a worker's own queue may hold it back");
+        assert_eq!(altered(&KindRef::Job, &sent(), &suspended), None, "a worker's own queue may hold it back");
         let mut earlier = sent();
         earlier["metadata"]["annotations"]["jobferry.dev/manager-resource-version"] = "40".into();
-        assert_eq!(altered(&sent(), &earlier), None, "an earlier attempt was made of an earlier version");
+        assert_eq!(
+            altered(&KindRef::Job, &sent(), &earlier),
+            None,
+            "an earlier attempt was made of an earlier version"
+        );
         let mut delegated = sent();
         delegated["spec"]["managedBy"] = "example.com/other".into();
         for (stored, expected) in [
@@ -168,7 +175,7 @@ mod tests {
             (delegated, "its admission gives the mirror to another controller, example.com/other"),
             (without(&["/spec/successPolicy"]), "its server drops spec.successPolicy"),
         ] {
-            assert_eq!(altered(&sent(), &stored).as_deref(), Some(expected));
+            assert_eq!(altered(&KindRef::Job, &sent(), &stored).as_deref(), Some(expected));
         }
     }
 }

@@ -25,12 +25,14 @@ mod table;
 use jobferry_api as api;
 
 pub use check::{Invalid, Problem};
+pub(crate) use forward::difference;
+
 pub use delegation::{Delegation, Requirement};
 pub use ending::Standing;
 pub use mirror::Unmirrorable;
 pub use path::{Path, PathError};
 pub use rule::{Field, Test, all};
-pub use status::digest;
+pub use status::{Stored, digest};
 pub use table::{BrokenTable, Source, Table};
 
 use check::Checked;

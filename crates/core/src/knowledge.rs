@@ -6,6 +6,7 @@ use job_api::Rules;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
+    custom::KindRef,
     forward::Digest,
     placement::WorkerView,
     policy::Policies,
@@ -55,6 +56,9 @@ pub struct Memory {
     pub status_refused: Option<String>,
     /// When (monotonic) its status was last written.
     pub status_written: Option<Duration>,
+    /// The fingerprint of the status that was last written, of a kind other than Job. What is stored may differ for ever: a
+    /// definition drops fields that it does not know.
+    pub status_copied: Option<u64>,
     /// Workers that refused the mirror.
     pub refusals: BTreeMap<String, Refusal>,
     /// A worker refused the edit with this fingerprint.
@@ -129,6 +133,13 @@ pub struct Surroundings<'a> {
 }
 
 impl Knowledge {
+    /// What kind of workload it is; `None` if nothing is known of it.
+    pub fn kind(&self) -> Option<KindRef> {
+        let mirror =
+            self.mirrors.values().next().map(|(Sighting::Present(mirror) | Sighting::Vanished(mirror))| mirror);
+        self.workload.as_ref().map(Workload::kind).or_else(|| mirror.map(Mirror::kind))
+    }
+
     /// The manager does not have the workload any more.
     pub fn lose_workload(&mut self) {
         self.memory.owner_seen |= self.workload.take().is_some();
@@ -136,6 +147,12 @@ impl Knowledge {
 
     /// Notes when a placement was first seen, and when its worker was first missed. To be called before planning.
     pub fn notice(&mut self, workers: &BTreeMap<String, WorkerView>, now: Now) {
+        if let Some(workload) = &mut self.workload {
+            workload.settle(now.wall);
+        }
+        for Sighting::Present(mirror) | Sighting::Vanished(mirror) in self.mirrors.values_mut() {
+            mirror.settle(now.wall);
+        }
         let noted = self.memory.placement_seen.as_ref().is_some_and(|(epoch, ..)| *epoch == 0);
         if self.workload.is_none() && !noted {
             // It may have been placed anew, by another dispatcher, right before it was gone.

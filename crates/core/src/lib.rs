@@ -7,6 +7,7 @@
 //! ```
 //!
 //! - [`workload`]: the few fields that decisions need, decoded straight from the API server's JSON.
+//! - [`custom`]: workloads of kinds other than Job, in the words of a Job.
 //! - [`record`]: the placement record that lives on the user's workload; it is the only memory that must survive us.
 //! - [`policy`]: who may use which workers.
 //! - [`refusal`]: what a worker that refuses says, and how soon it is asked again.
@@ -22,6 +23,7 @@
 
 pub mod action;
 pub mod claim;
+pub mod custom;
 mod fingerprint;
 pub mod forward;
 pub mod kind;

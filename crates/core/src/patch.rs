@@ -1,5 +1,6 @@
-//! The bodies of our writes to the user's workload. One form only: a strategic-merge PATCH to `/status` that carries uid
-//! and resourceVersion, so that it never lands on another object or over somebody else's change.
+//! The bodies of our writes to the user's workload. For Jobs one form only: a strategic-merge PATCH to `/status`. Other kinds
+//! have neither that form nor room in their status: their record is an annotation, their status a merge PATCH. All carry
+//! uid and resourceVersion, so that they never land on another object or over somebody else's change.
 
 use job_api::conditions;
 use jobferry_api as api;
@@ -7,6 +8,8 @@ use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 use serde_json::{Map, Value, json};
 
 use crate::{
+    custom,
+    kind::difference,
     record::{Placement, Record},
     time::QUARANTINE,
     workload::{Told, Workload},
@@ -17,7 +20,11 @@ use crate::{
 pub fn placement(workload: &Workload, placement: &Placement, why: Option<&str>) -> Result<Value, serde_json::Error> {
     let mut body = preconditions(workload);
     if workload.placed.is_some() && matches!(&workload.record, Record::Placed(before) if placement.repeats(before)) {
-        body["status"] = json!({ "conditions": [placement.condition()?] });
+        if workload.custom.is_some() {
+            body["metadata"]["annotations"] = custom::note_placement(workload, placement)?;
+        } else {
+            body["status"] = json!({ "conditions": [placement.condition()?] });
+        }
         return Ok(body);
     }
     let (holds, reason, message) = if placement.moving {
@@ -34,14 +41,24 @@ pub fn placement(workload: &Workload, placement: &Placement, why: Option<&str>) 
     };
     let told = Told { holds, reason: reason.into(), message, at: Some(placement.since.clone()) };
     body["metadata"]["labels"] = json!({ api::labels::WORKER: placement.worker });
-    body["status"] = json!({ "conditions": [placement.condition()?, placed_condition(&told)] });
+    if workload.custom.is_some() {
+        let mut notes = custom::note_placement(workload, placement)?;
+        notes[api::annotations::PLACED] = custom::note_told(workload, &told)[api::annotations::PLACED].take();
+        body["metadata"]["annotations"] = notes;
+    } else {
+        body["status"] = json!({ "conditions": [placement.condition()?, placed_condition(&told)] });
+    }
     Ok(body)
 }
 
 /// Tells people about the placement.
 pub fn told(workload: &Workload, told: &Told) -> Value {
     let mut body = preconditions(workload);
-    body["status"] = json!({ "conditions": [placed_condition(told)] });
+    if workload.custom.is_some() {
+        body["metadata"]["annotations"] = custom::note_told(workload, told);
+    } else {
+        body["status"] = json!({ "conditions": [placed_condition(told)] });
+    }
     body
 }
 
@@ -84,6 +101,14 @@ pub fn status(
     let mut body = preconditions(workload);
     body["status"] = Value::Object(status);
     Ok(body)
+}
+
+/// Writes the whole status of a custom workload: a merge patch (RFC 7386) from the one that is stored.
+pub fn custom_status(workload: &Workload, next: &Value) -> Value {
+    let stored = workload.custom.as_ref().map_or(&Value::Null, |custom| custom.stored.status());
+    let mut body = preconditions(workload);
+    body["status"] = difference(stored, next).unwrap_or_else(|| json!({}));
+    body
 }
 
 fn preconditions(workload: &Workload) -> Value {

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::{
+    custom::KindRef,
     knowledge::{Knowledge, Sighting},
     placement::WorkerView,
     record::{Placement, Record},
@@ -64,7 +65,9 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
         return if known.mirrors.is_empty() { Phase::NotOurs } else { Phase::Gone };
     };
     if !workload.is_ours() {
-        return Phase::NotOurs;
+        // Somebody took it back from us: its mirror goes, and nothing is copied any more.
+        let released = workload.custom.is_some() && known.present().next().is_some();
+        return if released { Phase::Leaving } else { Phase::NotOurs };
     }
     if workload.deleting {
         return Phase::Leaving;
@@ -72,10 +75,11 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
     if workload.is_finished() {
         return Phase::Finished;
     }
+    let kind = workload.kind();
     match &workload.record {
         Record::Unreadable => Phase::Unknown,
         Record::None => {
-            let out_of_sight = workers.values().any(|worker| worker.live_identity().is_none());
+            let out_of_sight = workers.values().any(|worker| worker.may_hide(&kind));
             match known.present().max_by_key(|(_, mirror)| mirror.epoch) {
                 Some((worker, mirror)) => Phase::Recovering { worker, mirror },
                 // It has run, and nobody knows where, or how it ended.
@@ -88,22 +92,22 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
             }
         }
         Record::Placed(at) => match known.mirrors.get(&at.worker) {
-            _ if at.moving => Phase::Moving { at, reachable: is_reachable(at, workers) },
+            _ if at.moving => Phase::Moving { at, reachable: is_reachable(at, workers, &kind) },
             Some(Sighting::Present(mirror)) => Phase::Running { at, mirror },
             sighting => {
                 let last_seen = match sighting {
                     Some(Sighting::Vanished(mirror)) if mirror.belongs_to(at) => Some(mirror),
                     _ => None,
                 };
-                Phase::Placed { at, reachable: is_reachable(at, workers), last_seen }
+                Phase::Placed { at, reachable: is_reachable(at, workers, &kind), last_seen }
             }
         },
     }
 }
 
 /// Whether the placement's worker is live and still the same cluster.
-fn is_reachable(at: &Placement, workers: &BTreeMap<String, WorkerView>) -> bool {
-    workers.get(&at.worker).and_then(WorkerView::live_identity) == Some(&at.identity)
+fn is_reachable(at: &Placement, workers: &BTreeMap<String, WorkerView>, kind: &KindRef) -> bool {
+    workers.get(&at.worker).and_then(|worker| worker.live_for(kind)) == Some(&at.identity)
 }
 
 /// Whether a workload without a record looks as if it had been placed: somebody wiped the record. A label alone may also

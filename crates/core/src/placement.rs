@@ -13,6 +13,7 @@ use jobferry_api::annotations::WORKER_SELECTOR;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
+    custom::KindRef,
     fingerprint::fingerprint,
     policy::{Policies, Policy, PolicyError},
     refusal::Refusal,
@@ -38,6 +39,8 @@ pub struct WorkerView {
     pub struggling: bool,
     /// Whether we can talk to it.
     pub link: Link,
+    /// What it has of kinds other than Job, by the name of the kind.
+    pub kinds: BTreeMap<String, KindLink>,
     /// Mirrors that were placed there and whose creation has not been acknowledged yet.
     pub unacknowledged: u32,
     /// Unfinished workloads placed there.
@@ -69,7 +72,41 @@ pub enum Link {
     },
 }
 
+/// What a worker has of one kind.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KindLink {
+    /// Its mirrors are listed and watched.
+    Listed,
+    /// They were, and are out of sight.
+    Unlisted,
+    /// It has nothing of this kind, or does not let us look.
+    Missing {
+        /// Its words.
+        why: String,
+    },
+}
+
 impl WorkerView {
+    /// Its identity, if it is live and the mirrors of this kind are in sight.
+    pub fn live_for(&self, kind: &KindRef) -> Option<&str> {
+        self.live_identity().filter(|_| match kind {
+            KindRef::Job => true,
+            KindRef::Custom(_) => self.kinds.get(&kind.name()) == Some(&KindLink::Listed),
+        })
+    }
+
+    /// Whether a mirror of this kind may be there that we do not see.
+    pub fn may_hide(&self, kind: &KindRef) -> bool {
+        let has_none = || matches!(self.kinds.get(&kind.name()), Some(KindLink::Missing { .. }));
+        self.live_for(kind).is_none() && (self.live_identity().is_none() || !has_none())
+    }
+
+    /// Whether the first answer is still to come: what it will be is nobody's news.
+    pub fn is_being_asked(&self, kind: &KindRef) -> bool {
+        let unasked = || matches!(kind, KindRef::Custom(_)) && !self.kinds.contains_key(&kind.name());
+        self.link == Link::Connecting || (self.live_identity().is_some() && unasked())
+    }
+
     /// Its identity, if it is live.
     pub fn live_identity(&self) -> Option<&str> {
         match &self.link {
@@ -105,6 +142,11 @@ pub enum Verdict {
         /// The minor version that is needed.
         needs: u32,
     },
+    /// It cannot take workloads of this kind.
+    NoSuchKind {
+        /// Why.
+        why: String,
+    },
     /// Too many creates are under way already.
     NoFreeSlot,
     /// It refused this workload a while ago.
@@ -118,6 +160,7 @@ impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let words = match self {
             Self::Refused { why } => return write!(f, "refused it: {why}"),
+            Self::NoSuchKind { why } => return f.write_str(why),
             Self::TooOld { needs } => return write!(f, "older than Kubernetes 1.{needs}, which its spec needs"),
             Self::Fits => "fits",
             Self::Cordoned => "cordoned",
@@ -238,6 +281,13 @@ fn verdict(name: &str, worker: &WorkerView, choice: Choice<'_>, policy: &Policy,
         Link::Connecting | Link::Away { .. } => return Verdict::NotConnected,
         Link::Live { .. } if worker.struggling => return Verdict::Struggling,
         Link::Live { .. } => {}
+    }
+    let kind = choice.workload.kind();
+    if worker.live_for(&kind).is_none() {
+        return match worker.kinds.get(&kind.name()) {
+            Some(KindLink::Missing { why }) => Verdict::NoSuchKind { why: why.clone() },
+            _ => Verdict::NotConnected,
+        };
     }
     if let Some(refusal) = choice.refusals.get(name).filter(|refusal| refusal.over_at() > choice.now) {
         return Verdict::Refused { why: refusal.why.clone() };

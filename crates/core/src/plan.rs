@@ -7,10 +7,12 @@
 //! - `create`: from a recorded placement to a mirror that exists.
 //! - `leave`: off a worker that refused, without ever being in two places.
 //! - `lose`: a worker that does not answer, and when its workloads are given up.
+//! - `custom`: what is different for kinds other than Job.
 //! - `follow`: the mirror's status to the user, the user's edits to the mirror.
 //! - `retire`: what becomes of the mirrors of workloads that have ended or are gone.
 
 mod create;
+mod custom;
 mod follow;
 mod leave;
 mod lose;
@@ -46,7 +48,11 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
     let mut actions = match phase {
         Phase::NotOurs | Phase::Gone => return Vec::new(),
         Phase::Leaving => return let_go(known, around),
-        Phase::Finished => return case.retain(),
+        Phase::Finished => {
+            let mut actions = case.retain();
+            actions.extend(case.expire());
+            return actions;
+        }
         // Somebody else runs it on the manager: whatever we did now could run it twice.
         _ if workload.acted_on => return vec![Action::Alarm(Alarm::ActedOn)],
         Phase::Unknown => case.tell_unknown(),
@@ -62,7 +68,7 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
         actions.extend(case.mind_loss(at));
     }
     if known.memory.status_refused.as_ref() == Some(&workload.resource_version) {
-        actions.retain(|action| !matches!(action, Action::WriteStatus { .. }));
+        actions.retain(|action| !matches!(action, Action::WriteStatus { .. } | Action::WriteCustomStatus { .. }));
     }
     // One write at a time: two with the same resourceVersion would only conflict. The answer leads to the next plan.
     let mut written = false;
@@ -143,6 +149,9 @@ impl Case<'_> {
 
     /// What the built-in controller shows for a suspended Job that never started.
     fn show_suspended(&self) -> Vec<Action> {
+        if self.workload.custom.is_some() {
+            return Vec::new();
+        }
         let mut status = self.workload.status.clone();
         let list = status.conditions.get_or_insert_default();
         if conditions::is_true(list, conditions::SUSPENDED) {

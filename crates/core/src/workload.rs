@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 
 use crate::{
     claim::DEFAULT_REPLACEMENT,
+    custom::{CustomMirror, CustomWorkload},
     forward::{self, Digest, Forwarded},
     record::{Placement, Record},
 };
@@ -50,8 +51,10 @@ pub struct Workload {
     pub placed: Option<Told>,
     /// A fingerprint of everything that is forwarded to its mirror.
     pub forwardable: Digest,
-    /// Its status without our own conditions.
+    /// Its status without our own conditions. Of another kind than Job: in the words of a Job.
     pub status: JobStatus,
+    /// What more is known of it if it is of another kind than Job.
+    pub custom: Option<Box<CustomWorkload>>,
 }
 
 /// A user's limits on where a workload may go: what the annotations say, not yet interpreted.
@@ -99,8 +102,10 @@ pub struct Mirror {
     pub deleting: bool,
     /// A fingerprint of what was last forwarded to it. `None`: somebody took the mark off, and nothing is forwarded.
     pub forwarded: Option<Digest>,
-    /// Its status.
+    /// Its status. Of another kind than Job: in the words of a Job.
     pub status: JobStatus,
+    /// What more is known of it if it is of another kind than Job.
+    pub custom: Option<Box<CustomMirror>>,
 }
 
 impl Workload {
@@ -184,6 +189,7 @@ impl<'de> Deserialize<'de> for Workload {
             placed,
             forwardable,
             status,
+            custom: None,
         })
     }
 }
@@ -205,6 +211,7 @@ impl<'de> Deserialize<'de> for Mirror {
             deleting: wire.metadata.deletion_timestamp.is_some(),
             forwarded: marks.forwarded.as_deref().map(forward::digest),
             status: wire.status,
+            custom: None,
         })
     }
 }

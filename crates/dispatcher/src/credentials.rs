@@ -149,8 +149,8 @@ fn complain(shared: &Shared, worker: &Worker, claims: &Claims, failure: &Failure
         return;
     }
     let about = About {
-        api_version: "jobferry.dev/v1alpha1",
-        kind: "Worker",
+        api_version: "jobferry.dev/v1alpha1".into(),
+        kind: "Worker".into(),
         namespace: String::new(),
         name: name.into(),
         uid: worker.metadata.uid.clone().unwrap_or_default(),

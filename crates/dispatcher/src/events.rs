@@ -5,17 +5,35 @@ mod warnings;
 use jobferry_api::{conditions, events as reasons};
 use jobferry_core::{
     action::{Action, Alarm},
+    kind::Standing,
     record::{Placement, Record},
     workload::{Told, Workload},
 };
 use jobferry_kubeio::events::{About, Happening, Severity};
-use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
+use k8s_openapi::{
+    api::batch::v1::{JobCondition, JobStatus},
+    jiff::Timestamp,
+};
+use serde_json::{Value, json};
 
 pub(crate) use warnings::repeat_warnings;
 
 /// The Job that an Event is about.
 pub(crate) fn about_job(namespace: &str, name: &str, uid: &str) -> About {
-    About { api_version: "batch/v1", kind: "Job", namespace: namespace.into(), name: name.into(), uid: uid.into() }
+    About {
+        api_version: "batch/v1".into(),
+        kind: "Job".into(),
+        namespace: namespace.into(),
+        name: name.into(),
+        uid: uid.into(),
+    }
+}
+
+/// The workload that an Event is about.
+pub(crate) fn about(workload: &Workload) -> About {
+    let (api_version, kind) = workload.kind().type_meta();
+    let (namespace, name, uid) = (workload.namespace.clone(), workload.name.clone(), workload.uid.clone());
+    About { api_version: api_version.into(), kind: kind.into(), namespace, name, uid }
 }
 
 /// What users are told once this action has been carried out.
@@ -24,6 +42,7 @@ pub(crate) fn news(workload: &Workload, action: &Action) -> Option<Happening> {
         Action::RecordPlacement(placement) => of_placement(workload, placement),
         Action::Tell(told) => of_told(told),
         Action::WriteStatus { status, .. } => of_end(workload, status),
+        Action::WriteCustomStatus { status } => of_custom_end(workload, status),
         Action::Alarm(alarm @ Alarm::ActedOn) => {
             let reason = reasons::FOREIGN_CONTROLLER.into();
             Some(Happening { severity: Severity::Warning, reason, message: alarm.to_string() })
@@ -50,7 +69,7 @@ fn of_placement(workload: &Workload, placement: &Placement) -> Option<Happening>
 fn of_told(told: &Told) -> Option<Happening> {
     let reason = match told.reason.as_str() {
         // Both are told when they are recorded.
-        conditions::REASON_PLACED | conditions::REASON_MOVING => return None,
+        conditions::REASON_PLACED | conditions::REASON_MOVING | conditions::REASON_FINISHED => return None,
         conditions::REASON_NO_WORKER_FITS => reasons::WAITING_FOR_WORKER.to_owned(),
         other => other.to_owned(),
     };
@@ -73,6 +92,13 @@ fn of_end(workload: &Workload, next: &JobStatus) -> Option<Happening> {
     };
     let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     Some(normal(reasons::FINISHED, format!("{}{worker}{why}", end.type_)))
+}
+
+fn of_custom_end(workload: &Workload, status: &Value) -> Option<Happening> {
+    let kind = &workload.custom.as_ref()?.kind;
+    let Standing::Finished(outcome) = kind.standing(&json!({ "status": status }), Timestamp::MAX) else { return None };
+    let Record::Placed(at) = &workload.record else { return None };
+    Some(normal(reasons::FINISHED, format!("{outcome:?} on worker {}", at.worker)))
 }
 
 fn ending(status: &JobStatus) -> Option<&JobCondition> {

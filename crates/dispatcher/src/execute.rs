@@ -7,7 +7,13 @@ mod mirror;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use jobferry_core::{action::Action, refusal::Ground, time::WRITE_DEADLINE, workload::Workload};
+use jobferry_core::{
+    action::Action,
+    custom::KindRef,
+    refusal::Ground,
+    time::WRITE_DEADLINE,
+    workload::{Mirror, Workload},
+};
 use jobferry_kubeio::{self as kubeio, CallError};
 use kube::Client;
 use serde::de::DeserializeOwned;
@@ -41,7 +47,11 @@ pub(crate) async fn on_manager(
         (Action::WriteStatus { status, placement }, Some(workload)) => {
             manager::write_status(shared, workload, &status, placement.as_ref()).await
         }
+        (Action::WriteCustomStatus { status }, Some(workload)) => {
+            manager::write_custom_status(shared, workload, &status).await
+        }
         (Action::Tell(told), Some(workload)) => manager::tell(shared, workload, &told).await,
+        (Action::DeleteWorkload, Some(workload)) => manager::delete(shared, workload).await,
         (Action::ReadAgain, Some(workload)) => manager::read_again(shared, workload).await,
         (Action::Alarm(alarm), _) => {
             tracing::error!(uid, %alarm);
@@ -52,7 +62,7 @@ pub(crate) async fn on_manager(
         _ => Ok(()),
     }?;
     if let Some((workload, happening)) = news {
-        shared.recorder.tell(events::about_job(&workload.namespace, &workload.name, uid), happening);
+        shared.recorder.tell(events::about(workload), happening);
     }
     Ok(())
 }
@@ -97,6 +107,16 @@ async fn read_raw(client: &Client, path: &str) -> Result<Bytes, CallError> {
     let request = http::Request::get(path).body(kube::client::Body::empty());
     let request = request.map_err(|error| CallError::Transport(error.to_string()))?;
     kubeio::call(client, request, WRITE_DEADLINE).await
+}
+
+/// A workload, as the manager sent it.
+fn decode_workload(shared: &Shared, kind: &KindRef, answer: &[u8]) -> Result<Workload, Unfinished> {
+    kind.decode_workload(answer, shared.clock.now().wall).map_err(|error| log("read an answer", "", &error))
+}
+
+/// A mirror, as a worker sent it.
+fn decode_mirror(shared: &Shared, kind: &KindRef, answer: &[u8]) -> Result<Mirror, Unfinished> {
+    kind.decode_mirror(answer, shared.clock.now().wall).map_err(|error| log("read an answer", "", &error))
 }
 
 fn decode<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Unfinished> {

@@ -18,6 +18,7 @@ use bytes::Bytes;
 use job_api::Rules;
 use jobferry_core::{
     action::Action,
+    custom::KindRef,
     knowledge::{Halt, Knowledge, Memory, Sighting, Surroundings},
     phase::{Phase, phase},
     placement::{Choice, Verdict, WorkerView, choose},
@@ -31,7 +32,7 @@ use jobferry_core::{
 
 use jobferry_kubeio::events::About;
 
-use crate::events::about_job;
+use crate::events::about;
 use deleted::Deleted;
 use halts::Halts;
 use orphans::Orphans;
@@ -135,12 +136,13 @@ struct Load {
 }
 
 impl Index {
-    /// The manager's whole list. Returns the workloads to plan: all that are there, and all that are no longer.
-    pub(crate) fn reset_workloads(&self, workloads: Vec<Workload>) -> Vec<Uid> {
+    /// The manager's whole list of one kind. Returns the workloads to plan: all that are there, and all that are no longer.
+    pub(crate) fn reset_workloads(&self, kind: &KindRef, workloads: Vec<Workload>) -> Vec<Uid> {
         let mut state = self.lock();
         let listed: BTreeSet<&str> = workloads.iter().map(|w| w.uid.as_str()).collect();
-        let first = state.listed.add(List::Workloads);
-        let known = state.workloads.iter().filter(|(_, known)| known.workload.is_some());
+        let first = matches!(kind, KindRef::Job) && state.listed.add(List::Workloads);
+        let of_kind = |workload: &Workload| workload.kind().is(kind);
+        let known = state.workloads.iter().filter(|(_, known)| known.workload.as_ref().is_some_and(of_kind));
         let mut touched: Vec<Uid> =
             known.filter(|(uid, _)| !listed.contains(uid.as_str())).map(|(uid, _)| uid.clone()).collect();
         touched.sort_unstable();
@@ -151,7 +153,10 @@ impl Index {
             // Mirrors that were listed before are judged only now.
             touched.extend(state.workloads.keys().cloned());
         }
-        for workload in workloads.into_iter().filter(Workload::is_ours) {
+        for workload in workloads {
+            if !state.concerns_us(&workload) {
+                continue;
+            }
             touched.push(workload.uid.clone());
             let uid = workload.uid.clone();
             state.deleted.forget(&uid);
@@ -163,12 +168,9 @@ impl Index {
 
     /// A workload was created or changed, or a write of ours returned it.
     pub(crate) fn apply_workload(&self, workload: Workload) -> Vec<Uid> {
-        if !workload.is_ours() {
-            return Vec::new();
-        }
         let uid = workload.uid.clone();
         let mut state = self.lock();
-        if state.deleted.contains(&uid) {
+        if state.deleted.contains(&uid) || !state.concerns_us(&workload) {
             return Vec::new();
         }
         state.change(&uid, |known| {
@@ -214,11 +216,16 @@ impl Index {
         }
     }
 
-    /// The Job that a workload is.
+    /// What kind of workload it is.
+    pub(crate) fn kind_of(&self, uid: &str) -> Option<KindRef> {
+        self.lock().workloads.get(uid)?.kind()
+    }
+
+    /// The object that a workload is.
     pub(crate) fn about(&self, uid: &str) -> Option<About> {
         let state = self.lock();
         let workload = state.workloads.get(uid)?.workload.as_ref()?;
-        Some(about_job(&workload.namespace, &workload.name, uid))
+        Some(about(workload))
     }
 
     /// Whether there is any workload in this namespace.
@@ -304,6 +311,12 @@ impl State {
             self.account(before.as_ref(), false);
             self.account(after.as_ref(), true);
         }
+    }
+
+    /// Whether this workload is ours, or was: what is taken back from us is looked at once more. Only kinds other than Job
+    /// let that happen.
+    fn concerns_us(&self, workload: &Workload) -> bool {
+        workload.is_ours() || (workload.custom.is_some() && self.workloads.contains_key(&workload.uid))
     }
 
     fn everything(&self) -> Vec<Uid> {

@@ -56,7 +56,9 @@ fn owner(action: &Action) -> Owner<'_> {
         | Action::ProveGone { .. }
         | Action::ReadAgain
         | Action::WriteStatus { .. }
+        | Action::WriteCustomStatus { .. }
         | Action::Tell(_)
+        | Action::DeleteWorkload
         | Action::Alarm(_) => Owner::Manager,
         Action::CreateMirror(placement) | Action::DiscardMirror { placement, .. } => Owner::Worker(&placement.worker),
         Action::ProveAbsent { worker, .. }

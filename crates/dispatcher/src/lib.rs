@@ -17,6 +17,7 @@ mod execute;
 mod finalizer;
 mod health;
 mod index;
+mod kinds;
 mod lanes;
 mod link;
 mod metrics;
@@ -31,7 +32,7 @@ use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use job_api::Rules;
-use jobferry_core::{knowledge::Halt, time::Now, workload::Workload};
+use jobferry_core::{custom::KindRef, kind::Table, knowledge::Halt, time::Now, workload::Workload};
 use jobferry_kubeio::{self as kubeio, CallError, Candidate, Collection, Event, Leadership, events::Recorder};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -46,6 +47,7 @@ pub use jobferry_kubeio::Lease;
 
 use crate::{
     index::{Index, Term},
+    kinds::Kinds,
     lanes::Lanes,
     metrics::Metrics,
     report::Unwritten,
@@ -69,15 +71,18 @@ pub struct Options {
     pub lease: Option<Lease>,
     /// The namespace of the Job that shows whether this cluster leaves delegated Jobs alone. `None`: it is taken for granted.
     pub canary: Option<String>,
+    /// The kinds to dispatch beside Jobs; users may add to them by WorkloadKinds. `None`: Jobs only.
+    pub kinds: Option<Table>,
     /// Where this process tells how it is.
     pub vitals: Arc<Vitals>,
 }
 
 impl Options {
-    /// No lease, no canary: for a process that has the clusters to itself.
+    /// No lease, no canary, Jobs only: for a process that has the clusters to itself.
     pub fn new(connect: Arc<dyn Connect>, wall_clock: Arc<dyn Fn() -> Timestamp + Send + Sync>, seed: u64) -> Self {
         let streamed_lists = true;
-        Self { connect, wall_clock, seed, streamed_lists, lease: None, canary: None, vitals: Arc::default() }
+        let (lease, canary, kinds) = (None, None, None);
+        Self { connect, wall_clock, seed, streamed_lists, lease, canary, kinds, vitals: Arc::default() }
     }
 }
 
@@ -114,6 +119,7 @@ pub(crate) struct Shared {
     pub(crate) origin: String,
     pub(crate) clock: Clock,
     pub(crate) index: Index,
+    pub(crate) kinds: Kinds,
     pub(crate) lanes: Lanes,
     pub(crate) leadership: Leadership,
     pub(crate) recorder: Recorder,
@@ -144,6 +150,7 @@ pub async fn run(manager: Client, options: Options, shutdown: CancellationToken)
             origin: origin.clone(),
             clock: clock.clone(),
             index: Index::default(),
+            kinds: Kinds::new(options.kinds.clone().unwrap_or_default()),
             lanes: Lanes::default(),
             leadership,
             recorder: recorder.clone(),
@@ -185,6 +192,10 @@ async fn work(shared: Shared) {
     spawn(&shared, policies::follow_namespaces(Arc::clone(&shared)));
     spawn(&shared, report::keep_counts(Arc::clone(&shared)));
     spawn(&shared, follow_workloads(Arc::clone(&shared)));
+    if shared.options.kinds.is_some() {
+        spawn(&shared, kinds::follow_kinds(Arc::clone(&shared)));
+        spawn(&shared, kinds::follow_users_kinds(Arc::clone(&shared)));
+    }
     shared.shutdown.cancelled().await;
     shared.tasks.close();
     shared.tasks.wait().await;
@@ -256,7 +267,7 @@ async fn follow_workloads(shared: Arc<Shared>) {
     let mut events = std::pin::pin!(kubeio::watch(shared.manager.clone(), jobs));
     while let Some(event) = events.next().await {
         match event {
-            Event::Reset(workloads) => shared.lanes.plan_all(shared.index.reset_workloads(workloads)),
+            Event::Reset(workloads) => shared.lanes.plan_all(shared.index.reset_workloads(&KindRef::Job, workloads)),
             Event::Applied(workload) => {
                 shared.metrics().seen(&workload);
                 shared.lanes.plan_all(shared.index.apply_workload(workload));

@@ -4,7 +4,7 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use jobferry_api::{Worker, labels};
-use jobferry_core::{placement::Link, workload::Mirror};
+use jobferry_core::{custom::KindRef, placement::Link, workload::Mirror};
 use jobferry_kubeio::{self as kubeio, Backoff, CallError, Collection, Event, Urgency};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    ConnectError, READ_DEADLINE, ServerVersion, Shared, credentials, events, lanes, report, restored,
+    ConnectError, READ_DEADLINE, ServerVersion, Shared, credentials, events, kinds, lanes, report, restored,
     scope::{self, Scope},
     spawn_while,
 };
@@ -66,6 +66,8 @@ pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, stop: Ca
             ended = connect_and_follow(&shared, &worker, &name, &connection) => ended,
         };
         connection.cancel();
+        // The next connection lists them anew.
+        shared.index.change_worker(&name, |worker| worker.kinds.clear());
         // One that ends as soon as it is made (it may be listed, but not watched) is not tried again and again.
         if shared.clock.now().since(begun) > LASTING {
             backoff.reset();
@@ -150,7 +152,7 @@ async fn connect_and_follow(
         match event {
             Event::Reset(mirrors) => {
                 restored::check(shared, &mirrors).await;
-                let touched = shared.index.reset_mirrors(name, scope.namespace(), mirrors);
+                let touched = shared.index.reset_mirrors(name, &KindRef::Job, scope.namespace(), mirrors);
                 unseen.remove(&scope);
                 if unseen.is_empty() {
                     session.connected(&client, connection).await;
@@ -207,6 +209,10 @@ impl Session<'_> {
             spawn_while(self.shared, connection, warnings);
             let renewal = credentials::keep_fresh(Arc::clone(self.shared), self.worker.clone(), client.clone());
             spawn_while(self.shared, connection, renewal);
+            let (worker, identity) = (self.worker.clone(), self.identity.clone());
+            let mirrors =
+                kinds::follow_mirrors(Arc::clone(self.shared), worker, identity, client.clone(), connection.clone());
+            spawn_while(self.shared, connection, mirrors);
         }
         if !std::mem::replace(&mut self.live, true) {
             tracing::info!(worker = self.name, identity = self.identity, version = self.version, "connected");

@@ -8,11 +8,8 @@ pub(crate) fn job(namespace: &str, name: &str) -> String {
     format!("{}/{name}", jobs(namespace))
 }
 
-pub(crate) fn job_status(namespace: &str, name: &str) -> String {
-    format!("{}/status", job(namespace, name))
-}
-
 pub(crate) const POLICIES: &str = "/apis/jobferry.dev/v1alpha1/dispatchpolicies";
+pub(crate) const WORKLOAD_KINDS: &str = "/apis/jobferry.dev/v1alpha1/workloadkinds";
 pub(crate) const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
 
 pub(crate) fn worker(name: &str) -> String {

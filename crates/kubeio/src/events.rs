@@ -44,9 +44,9 @@ const MESSAGE_CHARACTERS: usize = 1024;
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct About {
     /// For example `batch/v1`.
-    pub api_version: &'static str,
+    pub api_version: Cow<'static, str>,
     /// For example `Job`.
-    pub kind: &'static str,
+    pub kind: Cow<'static, str>,
     /// Its namespace; empty for an object of the cluster, whose Events are kept in `default`.
     pub namespace: String,
     /// Its name.

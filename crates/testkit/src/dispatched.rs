@@ -5,6 +5,7 @@ use std::io;
 use std::sync::Arc;
 
 use jobferry_api::{DISPATCHER_LEASE, SYSTEM_NAMESPACE};
+use jobferry_core::kind::Table;
 use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options};
 use k8s_openapi::jiff::Timestamp;
 
@@ -35,8 +36,17 @@ impl RealFleet {
         Ok(fleet)
     }
 
+    /// Registers the workers; the dispatcher, of other kinds than Job too, is started by the test.
+    pub async fn undispatched_with_kinds(&self) -> Result<Fleet, DispatchError> {
+        self.registered(Table::built_in().ok()).await
+    }
+
     /// Registers the workers; the dispatcher is started by the test.
     pub async fn undispatched(&self) -> Result<Fleet, DispatchError> {
+        self.registered(None).await
+    }
+
+    async fn registered(&self, kinds: Option<Table>) -> Result<Fleet, DispatchError> {
         let (mut workers, mut roads, mut kubeconfigs) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for worker in self.workers() {
             let (name, road) = (worker.name().to_owned(), Road::new(Passage::OPEN));
@@ -56,6 +66,7 @@ impl RealFleet {
                 identity: "testkit".into(),
             }),
             canary: Some(SYSTEM_NAMESPACE.into()),
+            kinds,
             ..Options::new(Arc::new(secrets), Arc::new(wall_clock), 1)
         };
         let dispatchers = Dispatchers::new(manager, options);

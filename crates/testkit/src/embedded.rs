@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jobferry_apiserver::ApiServer;
+use jobferry_core::kind::Table;
 use jobferry_dispatcher::Options;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
@@ -50,7 +51,10 @@ impl EmbeddedFleet {
             run_cron_jobs: false,
             dispatchers: Dispatchers::new(
                 manager.clone(),
-                Options::new(Arc::new(EmbeddedSecrets::new(manager.clone(), reachable)), clock, seed),
+                Options {
+                    kinds: Table::built_in().ok(),
+                    ..Options::new(Arc::new(EmbeddedSecrets::new(manager.clone(), reachable)), clock, seed)
+                },
             ),
         };
         let fleet = Fleet { manager, workers: clients, controls: Arc::new(controls) };

@@ -6,6 +6,7 @@
     reason = "a test that asks for what is not there fails by panicking"
 )]
 
+mod objects;
 mod place;
 mod wait;
 
@@ -22,6 +23,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+pub use objects::Objects;
 pub use place::{Namespace, Place, Propagation};
 
 use crate::controls::{Controls, secret};

@@ -23,7 +23,7 @@ use super::{
     wait_until_connected,
     way::Way,
 };
-use crate::{install::DEADLINE, label::Label, manifests, target::Target};
+use crate::{install::DEADLINE, kinds::rights::KindName, label::Label, manifests, target::Target};
 use make::Joining;
 
 /// Flags of `jobferry worker join`.
@@ -47,6 +47,9 @@ pub(crate) struct Args {
     /// Make those namespaces that the worker does not have
     #[arg(long, requires = "namespaces")]
     create_namespaces: bool,
+    /// Kinds that may be mirrored beside Jobs, for example JobSet,RayJob: the dispatcher gets rights on them
+    #[arg(long = "kind", value_delimiter = ',', value_name = "KIND")]
+    kinds: Vec<KindName>,
     /// Make new credentials for a worker that is joined already, or add namespaces to it
     #[arg(long)]
     renew: bool,
@@ -110,7 +113,7 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
 fn print_for_worker(args: &Args, origin: &str, namespaces: &[String]) -> anyhow::Result<()> {
     let made = namespaces.iter().filter(|name| args.create_namespaces && *name != SYSTEM_NAMESPACE);
     let mut objects: Vec<Value> = made.map(|name| namespace(name)).collect();
-    objects.extend(Rights { origin, namespaces }.objects());
+    objects.extend(Rights { origin, namespaces, kinds: &args.kinds }.objects());
     print!("{}", manifests::yaml(&objects)?);
     Ok(())
 }

@@ -48,7 +48,7 @@ pub(crate) struct Args {
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let (name, manager) = (&args.name, args.target.client().await?);
     let origin = preflight::identity(&manager, Whose::Manager).await?;
-    let rights = Rights { origin: &origin, namespaces: &[] };
+    let rights = Rights { origin: &origin, namespaces: &[], kinds: &[] };
     let registered = match tend::read(&manager, name).await {
         Ok(worker) => Some(worker),
         Err(error) if tend::is_gone(&error) && args.admin.is_named() => None,

@@ -6,6 +6,7 @@
 //!   some namespaces    Role in each: mirrors, pods, Events                    bound there
 //!                      ClusterRole: kube-system only                          bound by a ClusterRoleBinding
 //!   both               Role in jobferry-system: its own token
+//!                      with --kind, a role of its own for mirrors of these kinds, in the same places
 //! ```
 
 use jobferry_api::{SYSTEM_NAMESPACE, labels};
@@ -13,6 +14,7 @@ use jobferry_core::token::Account;
 use serde_json::{Value, json};
 
 use super::preflight::Need;
+use crate::kinds::{self, rights::KindName};
 
 /// One dispatcher's standing on one worker.
 pub(super) struct Rights<'a> {
@@ -20,6 +22,8 @@ pub(super) struct Rights<'a> {
     pub(super) origin: &'a str,
     /// Where mirrors may be; empty: everywhere.
     pub(super) namespaces: &'a [String],
+    /// Which kinds they may be of, beside Jobs.
+    pub(super) kinds: &'a [KindName],
 }
 
 impl Rights<'_> {
@@ -54,6 +58,14 @@ impl Rights<'_> {
         objects.extend(self.granted(&name, None, &cluster_wide));
         for namespace in self.namespaces {
             objects.extend(self.granted(&name, Some(namespace), &mirrors()));
+        }
+        let kinds = kinds::rights::on_worker(self.kinds);
+        if !kinds.is_empty() {
+            let everywhere = [None];
+            let places: Vec<_> = self.namespaces.iter().map(|namespace| Some(namespace.as_str())).collect();
+            for namespace in if places.is_empty() { &everywhere[..] } else { &places } {
+                objects.extend(self.granted(&format!("{name}-kinds"), *namespace, &kinds));
+            }
         }
         // By another name: its namespace may take mirrors too.
         objects.extend(self.granted(&format!("{name}-token"), Some(SYSTEM_NAMESPACE), &[self.own_token()]));
@@ -134,7 +146,7 @@ mod tests {
 
     fn objects(namespaces: &[&str]) -> Vec<Value> {
         let namespaces: Vec<String> = namespaces.iter().map(ToString::to_string).collect();
-        Rights { origin: ORIGIN, namespaces: &namespaces }.objects()
+        Rights { origin: ORIGIN, namespaces: &namespaces, kinds: &[] }.objects()
     }
 
     fn words(rule: &Value) -> Vec<&str> {
@@ -173,6 +185,17 @@ mod tests {
                 assert!(!about_accounts || rule["resourceNames"] == json!(["jobferry-3f2b9c1e"]), "{rule}");
             }
         }
+    }
+
+    #[test]
+    fn kinds_beside_jobs_have_a_role_of_their_own_wherever_mirrors_may_be() {
+        let kinds = ["JobSet".parse().unwrap()];
+        let roles = |namespaces: &[String]| -> Vec<String> {
+            let objects = Rights { origin: ORIGIN, namespaces, kinds: &kinds }.objects();
+            summary(&objects).into_iter().filter(|line| line.contains("Role ") && line.ends_with("-kinds")).collect()
+        };
+        assert_eq!(roles(&[]), ["ClusterRole -/jobferry-3f2b9c1e-kinds"]);
+        assert_eq!(roles(&["ml".to_owned()]), ["Role ml/jobferry-3f2b9c1e-kinds"]);
     }
 
     #[test]

@@ -143,6 +143,7 @@ impl Ahead {
         let clock = move || Timestamp::now().checked_add(by).unwrap();
         let options = Options {
             canary: Some(SYSTEM_NAMESPACE.into()),
+            kinds: jobferry_core::kind::Table::built_in().ok(),
             lease: Some(jobferry_dispatcher::Lease {
                 namespace: SYSTEM_NAMESPACE.into(),
                 name: jobferry_api::DISPATCHER_LEASE.into(),

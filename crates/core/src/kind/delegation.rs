@@ -57,6 +57,13 @@ impl Kind {
         refused.map_or(Delegation::Ours, |(_, why)| Delegation::Refused(why.clone()))
     }
 
+    /// To whom this mirror was given, if not to the kind's own operator: nobody there would run it.
+    pub(crate) fn foreign_controller<'a>(&self, mirror: &'a Value) -> Option<&'a str> {
+        let managed_by = self.managed_by.as_ref()?;
+        let name = managed_by.path.first(mirror)?.as_str()?;
+        (managed_by.operator.as_deref() != Some(name)).then_some(name)
+    }
+
     /// What must exist on a worker before it can run this object.
     pub fn requirements(&self, object: &Value) -> Vec<Requirement> {
         let named = |(what, path): &(String, super::Path)| {

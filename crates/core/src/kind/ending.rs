@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jobferry_api::{self as api, Outcome};
 use k8s_openapi::jiff::Timestamp;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::{Kind, Path, Test, check::Checked, rule};
 
@@ -75,6 +75,20 @@ impl Kind {
     pub fn standing(&self, object: &Value, now: Timestamp) -> Standing {
         let holds = |ending: &&Ending| ending.when.iter().all(|test| test.holds(object));
         self.finished.iter().find(holds).map_or(Standing::Unfinished, |ending| ending.standing(object, now))
+    }
+
+    /// A status in which we ourselves end the object as failed, made from the one that it has; `None` if its kind has no
+    /// way to say so.
+    pub fn fail(&self, stored: &Value, reason: &str, message: &str, now: Timestamp) -> Option<Value> {
+        let failed = self.finished.iter().filter(|ending| ending.outcome == Outcome::Failed);
+        failed.filter(|ending| ending.settles.is_none()).find_map(|ending| {
+            let mut object = json!({ "status": stored });
+            for test in &ending.when {
+                test.make_true(&mut object, reason, message, now);
+            }
+            let ended = self.standing(&object, now) == Standing::Finished(Outcome::Failed);
+            ended.then(|| object["status"].take())
+        })
     }
 
     /// How long an object that ended so may stay on the manager. `None`: it says nothing about it.

@@ -94,7 +94,7 @@ fn note(value: &Value) -> Value {
 }
 
 /// The merge patch (RFC 7386) from one value to another; `None` if they are equal.
-fn difference(from: &Value, to: &Value) -> Option<Value> {
+pub(crate) fn difference(from: &Value, to: &Value) -> Option<Value> {
     if from == to {
         return None;
     }

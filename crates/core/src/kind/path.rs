@@ -11,7 +11,7 @@
 
 use std::{fmt, str::FromStr};
 
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 
 /// Where something is in an object.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -160,6 +160,24 @@ impl Path {
     /// Puts a value where it leads to, and makes what is missing on the way. False: there is no such item in a list, or
     /// something else is in the way.
     pub fn set(&self, object: &mut Value, value: Value) -> bool {
+        self.put(object, value, false)
+    }
+
+    /// The same, and an item of a list that is missing is made too.
+    pub(super) fn make(&self, object: &mut Value, value: Value) -> bool {
+        self.put(object, value, true)
+    }
+
+    /// Another field of the item of a list that this is a field of.
+    pub(super) fn beside_in_item(&self, field: &str) -> Option<Self> {
+        let mut path = self.parent()?;
+        matches!(path.0.last()?, Step::Where(..)).then(|| {
+            path.0.push(Step::Key(field.to_owned()));
+            path
+        })
+    }
+
+    fn put(&self, object: &mut Value, value: Value, make_items: bool) -> bool {
         let mut place = object;
         for step in &self.0 {
             let next = match step {
@@ -171,8 +189,16 @@ impl Path {
                 }
                 Step::Item(index) => place.get_mut(index),
                 Step::Where(field, wanted) => {
-                    let items = place.as_array_mut().into_iter().flatten();
-                    items.into_iter().find(|item| item.get(field).and_then(Value::as_str) == Some(wanted))
+                    let is_it = |item: &Value| item.get(field).and_then(Value::as_str) == Some(wanted);
+                    if make_items && place.is_null() {
+                        *place = Value::Array(Vec::new());
+                    }
+                    place.as_array_mut().and_then(|items| {
+                        if make_items && !items.iter().any(is_it) {
+                            items.push(json!({ field: wanted }));
+                        }
+                        items.iter_mut().find(|item| is_it(item))
+                    })
                 }
                 Step::Keys(_) | Step::Items | Step::ItemsBy(_) => None,
             };
@@ -272,7 +298,6 @@ fn remove(steps: &[Step], at: &mut Value) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::json;
 
     fn path(text: &str) -> Path {
         text.parse().unwrap()

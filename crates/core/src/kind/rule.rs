@@ -1,6 +1,8 @@
 //! Questions to an object, and fields that are meant only of some objects.
 
+use job_api::conditions::whole_seconds;
 use jobferry_api as api;
+use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
 
 use super::{Path, check::Checked};
@@ -40,6 +42,20 @@ impl Test {
     /// Where it looks.
     pub const fn path(&self) -> &Path {
         &self.path
+    }
+
+    /// Makes a status for which it holds, as far as one can tell how. A condition gets the reason and the time.
+    pub(super) fn make_true(&self, object: &mut Value, reason: &str, message: &str, now: Timestamp) {
+        let Expected::Is(values) = &self.expected else { return };
+        let Some(value) = values.first().filter(|_| !self.holds(object)) else { return };
+        self.path.make(object, value.as_str().into());
+        for (field, text) in
+            [("reason", reason), ("message", message), ("lastTransitionTime", &whole_seconds(now).to_string())]
+        {
+            if let Some(path) = self.path.beside_in_item(field) {
+                path.make(object, text.into());
+            }
+        }
     }
 
     /// Whether it holds for this object.

@@ -8,23 +8,49 @@ use serde_json::{Value, json};
 use super::{Kind, Path};
 use crate::fingerprint::fingerprint;
 
+/// What the next status of the user's object depends on, beside the mirror.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// `status` and nothing else, so that paths lead there.
+    object: Value,
+    generation: Option<i64>,
+    /// What stays on the worker, for this object.
+    left_out: Vec<Path>,
+}
+
+impl Stored {
+    /// The status as the manager stores it.
+    pub fn status(&self) -> &Value {
+        &self.object["status"]
+    }
+}
+
 impl Kind {
+    /// What the next status of this object depends on.
+    pub fn stored(&self, object: &Value) -> Stored {
+        let left_out = self.status.leave_out.iter().filter(|field| field.applies(object));
+        Stored {
+            object: json!({ "status": object.get("status") }),
+            generation: object.pointer("/metadata/generation").and_then(Value::as_i64),
+            left_out: left_out.map(|field| field.path.clone()).collect(),
+        }
+    }
+
     /// The status that the user's object should have, or `None` if the mirror has none to copy.
     ///
-    /// `object` is the user's object as the manager stores it. `up_to_date`: everything in it was forwarded, so that what
-    /// the worker has observed of the mirror holds for it.
-    pub fn project(&self, object: &Value, mirror: &Value, up_to_date: bool) -> Option<Value> {
+    /// `said` is the mirror's status, `generation` the mirror's own. `up_to_date`: everything in the user's object was
+    /// forwarded, so that what the worker has observed of the mirror holds for it.
+    pub fn project(&self, stored: &Stored, said: &Value, generation: Option<i64>, up_to_date: bool) -> Option<Value> {
         // A definition may refuse an empty status, and it would say nothing.
-        let said = mirror.get("status").filter(|status| status.as_object().is_some_and(|fields| !fields.is_empty()))?;
+        said.as_object().filter(|fields| !fields.is_empty())?;
         let mut next = json!({ "status": said });
-        for field in self.status.leave_out.iter().filter(|field| field.applies(object)) {
-            field.path.remove(&mut next);
+        for path in &stored.left_out {
+            path.remove(&mut next);
         }
-        let generation = |object: &Value| object.pointer("/metadata/generation").and_then(Value::as_i64);
         for path in &self.status.observed_generation {
             for (place, observed) in path.find(&next.clone()) {
-                let is_current = up_to_date && observed.as_i64() >= generation(mirror);
-                translate(&place, &mut next, object, generation(object).filter(|_| is_current));
+                let is_current = up_to_date && observed.as_i64() >= generation;
+                translate(&place, &mut next, &stored.object, stored.generation.filter(|_| is_current));
             }
         }
         for (path, text) in &self.status.fill {

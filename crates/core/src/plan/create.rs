@@ -4,8 +4,7 @@ use jobferry_api as api;
 
 use super::{Case, retire::quiet_from};
 use crate::{
-    action::Action, knowledge::Absence, project::fail, record::Placement, refusal::Refusal, time::CREATE_WINDOW,
-    workload::Mirror,
+    action::Action, knowledge::Absence, record::Placement, refusal::Refusal, time::CREATE_WINDOW, workload::Mirror,
 };
 
 impl Case<'_> {
@@ -79,9 +78,7 @@ impl Case<'_> {
     /// There was a mirror, and it is gone. It may have finished unseen, so it must not run again by itself.
     pub(super) fn fail_unseen(&self, at: &Placement) -> Vec<Action> {
         let message = format!("the mirror on worker {} was deleted before its end was seen", at.worker);
-        let reason = api::conditions::REASON_MIRROR_DELETED;
-        let failed = fail(&self.workload.status, reason, &message, self.around.now.wall);
-        failed.map(|status| Action::WriteStatus { status: Box::new(status), placement: None }).into_iter().collect()
+        self.give_up(api::conditions::REASON_MIRROR_DELETED, message)
     }
 
     /// The create and all that may come of it must lie within the quarantine of its placement.

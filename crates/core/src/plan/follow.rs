@@ -69,6 +69,9 @@ impl Case<'_> {
         if mirror.is_finished() && mirror.deleting && quiet > now.monotonic {
             return vec![Action::WakeAt(quiet)];
         }
+        if let (Some(custom), Some(seen)) = (&workload.custom, &mirror.custom) {
+            return self.copy_custom(at, mirror, custom, seen);
+        }
         let next = project(&workload.spec, &workload.status, &mirror.status, at.carried, self.around.rules, now.wall);
         let status = match next {
             Ok(None) => return Vec::new(),

@@ -10,7 +10,6 @@ use super::Case;
 use crate::{
     action::Action,
     placement::{Link, WorkerView},
-    project::fail,
     record::Placement,
     time::{LOSS_NOTICED, QUARANTINE, WAITING_INTERVAL},
 };
@@ -51,8 +50,7 @@ impl Case<'_> {
         if most_look_lost(self.around.workers.values()) {
             return Vec::new();
         }
-        let failed = fail(&self.workload.status, reason, &message, now.wall);
-        failed.map(|status| Action::WriteStatus { status: Box::new(status), placement: None }).into_iter().collect()
+        self.give_up(reason, message)
     }
 
     /// Tells people that the worker of this placement is not registered any more, or is another cluster now.

@@ -10,7 +10,7 @@ use super::Case;
 use crate::{
     action::Action,
     knowledge::Halt,
-    placement::{Choice, Chosen, Decision, Link, Unplaceable, Verdict, choose},
+    placement::{Choice, Chosen, Decision, Unplaceable, Verdict, choose},
     record::Placement,
     refusal::Refusal,
     time::WAITING_INTERVAL,
@@ -25,9 +25,13 @@ impl Case<'_> {
 
     /// Records the placement on the worker that fits best, or tells why none does.
     pub(super) fn place_as(&self, placement: impl FnOnce(Chosen) -> Placement) -> Vec<Action> {
+        if let Some(why) = self.workload.custom.as_ref().and_then(|custom| custom.refused.clone()) {
+            return self.tell(false, api::conditions::REASON_NOT_DISPATCHABLE, why);
+        }
         if let Some(halt) = self.around.halted {
             return self.tell_halted(halt);
         }
+        let kind = self.workload.kind();
         let (reason, message) = match self.choose() {
             Ok(Decision { chosen: Some(chosen), .. }) => return vec![Action::RecordPlacement(placement(chosen))],
             // A free slot is a matter of milliseconds: no news for anybody.
@@ -35,7 +39,7 @@ impl Case<'_> {
                 return self.ask_again().into_iter().collect();
             }
             // Nor is a worker that is asked for the first time.
-            Ok(_) if self.around.workers.values().any(|worker| worker.link == Link::Connecting) => {
+            Ok(_) if self.around.workers.values().any(|worker| worker.is_being_asked(&kind)) => {
                 return self.ask_again().into_iter().collect();
             }
             Ok(decision) => (api::conditions::REASON_NO_WORKER_FITS, decision.why_not()),

@@ -1,5 +1,6 @@
 //! Given this knowledge, expect exactly this plan.
 
+mod custom;
 mod misfits;
 mod policies;
 
@@ -8,6 +9,7 @@ use std::collections::BTreeMap;
 use super::*;
 use crate::{
     action::MirrorRef,
+    custom::KindRef,
     forward::Forwarded,
     knowledge::{Absence, Halt, Memory, Sighting},
     placement::Link,
@@ -164,7 +166,13 @@ fn delete_pods_first_on(worker: &str) -> Action {
 }
 
 fn the_mirror() -> MirrorRef {
-    MirrorRef { namespace: "ml".into(), name: "train".into(), uid: "m1".into(), resource_version: "5".into() }
+    MirrorRef {
+        kind: KindRef::Job,
+        namespace: "ml".into(),
+        name: "train".into(),
+        uid: "m1".into(),
+        resource_version: "5".into(),
+    }
 }
 
 /// Worker eu-1 said this, so long ago.

@@ -230,7 +230,8 @@ fn a_status_tells_whether_it_has_ended_and_is_copied() {
             };
             assert_eq!(standing, state.is, "{file}: {}", state.status);
             let expected = with(&json!({"status": state.status}), &state.copied);
-            assert_eq!(kind.project(&object, &mirror, true).unwrap(), expected["status"], "{file}");
+            let next = kind.project(&kind.stored(&object), &state.status, Some(2), true);
+            assert_eq!(next.unwrap(), expected["status"], "{file}");
         }
     });
 }

@@ -9,8 +9,8 @@ use jobferry_kubeio::{self as kubeio, Patch};
 use kube::Client;
 use serde_json::Value;
 
-use super::{Unfinished, decode, failed, ground_of, log, mirror::learn, name_of, read_raw};
-use crate::{Shared, paths};
+use super::{Unfinished, decode, decode_workload, failed, ground_of, log, mirror::learn, name_of, read_raw};
+use crate::Shared;
 
 /// Sends the last edit. Both objects are read whole: the index keeps only fingerprints.
 pub(super) async fn forward(
@@ -23,7 +23,8 @@ pub(super) async fn forward(
 ) -> Result<(), Unfinished> {
     let uid = &workload.uid;
     let Record::Placed(at) = &workload.record else { return Ok(()) };
-    let path = paths::job(&workload.namespace, &workload.name);
+    let kind = workload.kind();
+    let path = kind.object(&workload.namespace, &workload.name);
     let what = "read what to forward";
     let read = read_raw(&shared.manager, &path).await.map_err(|error| log(what, uid, &error))?;
     let job: Value = decode(&read)?;
@@ -34,10 +35,11 @@ pub(super) async fn forward(
     if !is(&job, uid) || !is(&current, &mirror.uid) {
         return Err(Unfinished::Again);
     }
-    let Some(edit) = forward::edit(&job, &current, at.carried) else {
+    let edit = kind.edit(&job, &current, at.carried).map_err(|error| log("make the edit", uid, &error))?;
+    let Some(edit) = edit else {
         // The view was old. If it was not, the next look must not follow at once.
-        shared.lanes.plan_all(shared.index.apply_workload(decode(&read)?));
-        learn(shared, worker, &stored)?;
+        shared.lanes.plan_all(shared.index.apply_workload(decode_workload(shared, &kind, &read)?));
+        learn(shared, &kind, worker, &stored)?;
         return Err(Unfinished::Again);
     };
     let outcome = kubeio::patch(client, &path, Patch::Merge, edit.to_string().into_bytes(), WRITE_DEADLINE).await;
@@ -45,7 +47,7 @@ pub(super) async fn forward(
         Ok(answer) => {
             tracing::info!(job = name_of(workload), worker, "edit forwarded");
             shared.index.remember(uid, |memory| memory.edit_refused = None);
-            learn(shared, worker, &answer)
+            learn(shared, &kind, worker, &answer)
         }
         Err(error) if error.is_conflict() || error.is_not_found() => Err(Unfinished::Again),
         Err(error) => match ground_of(&error) {

@@ -4,17 +4,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use jobferry_core::{
+    custom::{FIELD_MANAGER, KindRef},
+    kind::digest,
     patch,
-    record::Placement,
+    record::{Placement, Record},
     time::WRITE_DEADLINE,
     workload::{Told, Workload},
 };
 use jobferry_kubeio::{self as kubeio, Patch};
 use k8s_openapi::api::batch::v1::JobStatus;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::{Unfinished, decode, log, name_of};
-use crate::{Shared, link, paths, restored};
+use super::{Unfinished, decode_workload, log, name_of, read_raw};
+use crate::{Shared, link, restored};
 
 pub(super) async fn record_placement(
     shared: &Arc<Shared>,
@@ -26,7 +28,7 @@ pub(super) async fn record_placement(
     let body = patch::placement(workload, placement, why.as_deref()).map_err(|error| log("encode", uid, &error))?;
     // From when it may have been stored, not from when we heard of it: that is what others' quarantine counts from.
     let sent = shared.clock.now().monotonic;
-    let answer = patch_status(shared, workload, &body).await?;
+    let answer = patch_record(shared, workload, &body).await?;
     let (worker, epoch) = (&placement.worker, placement.epoch);
     shared.metrics().placed(uid, worker);
     tracing::info!(job = name_of(workload), worker, epoch, moving = placement.moving, "placed");
@@ -37,7 +39,7 @@ pub(super) async fn record_placement(
     if !placement.moving && placement.mirror.is_none() {
         shared.index.keep_fresh(uid, answer.clone());
     }
-    learn(shared, &answer)
+    learn(shared, &workload.kind(), &answer)
 }
 
 pub(super) async fn write_status(
@@ -53,18 +55,54 @@ pub(super) async fn write_status(
     if let Some(placement) = placement {
         shared.metrics().status_copied(&workload.uid, &placement.worker);
     }
-    learn(shared, &answer)
+    learn(shared, &workload.kind(), &answer)
+}
+
+pub(super) async fn write_custom_status(
+    shared: &Arc<Shared>,
+    workload: &Workload,
+    status: &Value,
+) -> Result<(), Unfinished> {
+    let answer = patch_status(shared, workload, &patch::custom_status(workload, status)).await?;
+    let (written, copied) = (Some(shared.clock.now().monotonic), Some(digest(status)));
+    shared.index.remember(&workload.uid, |memory| {
+        memory.status_written = written;
+        memory.status_copied = copied;
+    });
+    if let Record::Placed(at) = &workload.record {
+        shared.metrics().status_copied(&workload.uid, &at.worker);
+    }
+    learn(shared, &workload.kind(), &answer)
 }
 
 pub(super) async fn tell(shared: &Arc<Shared>, workload: &Workload, told: &Told) -> Result<(), Unfinished> {
-    let answer = patch_status(shared, workload, &patch::told(workload, told)).await?;
-    learn(shared, &answer)
+    let answer = patch_record(shared, workload, &patch::told(workload, told)).await?;
+    learn(shared, &workload.kind(), &answer)
+}
+
+/// Deletes a finished workload, if it is still the one that was looked at.
+pub(super) async fn delete(shared: &Arc<Shared>, workload: &Workload) -> Result<(), Unfinished> {
+    let options = json!({
+        "apiVersion": "v1", "kind": "DeleteOptions", "propagationPolicy": "Background",
+        "preconditions": {"uid": workload.uid, "resourceVersion": workload.resource_version},
+    });
+    let path = workload.kind().object(&workload.namespace, &workload.name);
+    let outcome = kubeio::delete(&shared.manager, &path, options.to_string().into_bytes(), WRITE_DEADLINE).await;
+    match outcome.inspect_err(|error| shared.metrics().manager_write_failed(error)) {
+        Ok(_) => {
+            tracing::info!(workload = name_of(workload), "deleted: its time to live is over");
+            Ok(())
+        }
+        // Gone, or changed: the watch tells.
+        Err(error) if error.is_not_found() || error.is_conflict() => Ok(()),
+        Err(error) => Err(log("delete a finished workload", &workload.uid, &error)),
+    }
 }
 
 /// The view is older than what a worker shows, or than what a write met.
 pub(super) async fn read_again(shared: &Arc<Shared>, workload: &Workload) -> Result<(), Unfinished> {
     let before = &workload.resource_version;
-    match read(shared, &workload.uid, &workload.namespace, &workload.name).await? {
+    match read(shared, &workload.kind(), &workload.uid, &workload.namespace, &workload.name).await? {
         Some(found) if found.resource_version != *before => shared.lanes.plan_all(shared.index.apply_workload(found)),
         // That was no news either: the next look must not follow at once.
         Some(_) => return Err(Unfinished::Again),
@@ -76,7 +114,8 @@ pub(super) async fn read_again(shared: &Arc<Shared>, workload: &Workload) -> Res
 /// Finds out whether the workload is gone. The manager must be the one that we know: another cluster behind its address
 /// has none of our workloads; and its own version tells whether it was restored from a backup.
 pub(super) async fn prove_gone(shared: &Arc<Shared>, uid: &str, namespace: &str, name: &str) -> Result<(), Unfinished> {
-    if let Some(found) = read(shared, uid, namespace, name).await? {
+    let Some(kind) = shared.index.kind_of(uid) else { return Ok(()) };
+    if let Some(found) = read(shared, &kind, uid, namespace, name).await? {
         shared.lanes.plan_all(shared.index.apply_workload(found));
         return Ok(());
     }
@@ -91,18 +130,41 @@ pub(super) async fn prove_gone(shared: &Arc<Shared>, uid: &str, namespace: &str,
 }
 
 /// The workload, fresh. Another UID under its name, or none, means that it is gone.
-async fn read(shared: &Arc<Shared>, uid: &str, namespace: &str, name: &str) -> Result<Option<Workload>, Unfinished> {
-    match kubeio::get::<Workload>(&shared.manager, &paths::job(namespace, name), WRITE_DEADLINE).await {
-        Ok(found) => Ok(Some(found).filter(|found| found.uid == uid)),
+async fn read(
+    shared: &Arc<Shared>,
+    kind: &KindRef,
+    uid: &str,
+    namespace: &str,
+    name: &str,
+) -> Result<Option<Workload>, Unfinished> {
+    match read_raw(&shared.manager, &kind.object(namespace, name)).await {
+        Ok(found) => Ok(Some(decode_workload(shared, kind, &found)?).filter(|found| found.uid == uid)),
         Err(error) if error.is_not_found() => Ok(None),
         Err(error) => Err(log("read the workload", uid, &error)),
     }
 }
 
+/// Writes what is recorded and told of a workload: in the status of a Job, beside that of other kinds.
+async fn patch_record(shared: &Arc<Shared>, workload: &Workload, body: &Value) -> Result<Bytes, Unfinished> {
+    let kind = workload.kind();
+    match kind {
+        KindRef::Job => patch_status(shared, workload, body).await,
+        KindRef::Custom(_) => send(shared, workload, &kind.object(&workload.namespace, &workload.name), body).await,
+    }
+}
+
 async fn patch_status(shared: &Arc<Shared>, workload: &Workload, body: &Value) -> Result<Bytes, Unfinished> {
-    let path = paths::job_status(&workload.namespace, &workload.name);
+    send(shared, workload, &workload.kind().status(&workload.namespace, &workload.name), body).await
+}
+
+async fn send(shared: &Arc<Shared>, workload: &Workload, path: &str, body: &Value) -> Result<Bytes, Unfinished> {
+    // Other kinds are known by who writes their status; Jobs by who must not.
+    let (path, form) = match workload.kind() {
+        KindRef::Job => (path.to_owned(), Patch::Strategic),
+        KindRef::Custom(_) => (format!("{path}?fieldManager={FIELD_MANAGER}"), Patch::Merge),
+    };
     let sent = body.to_string().into_bytes();
-    let outcome = kubeio::patch(&shared.manager, &path, Patch::Strategic, sent, WRITE_DEADLINE).await;
+    let outcome = kubeio::patch(&shared.manager, &path, form, sent, WRITE_DEADLINE).await;
     match outcome.inspect_err(|error| shared.metrics().manager_write_failed(error)) {
         Ok(answer) => Ok(answer),
         // Somebody wrote in between, and our watch may be slow to say what.
@@ -126,8 +188,8 @@ async fn patch_status(shared: &Arc<Shared>, workload: &Workload, body: &Value) -
     }
 }
 
-fn learn(shared: &Arc<Shared>, answer: &[u8]) -> Result<(), Unfinished> {
-    let workload: Workload = decode(answer)?;
+fn learn(shared: &Arc<Shared>, kind: &KindRef, answer: &[u8]) -> Result<(), Unfinished> {
+    let workload = decode_workload(shared, kind, answer)?;
     shared.lanes.plan_all(shared.index.apply_workload(workload));
     Ok(())
 }

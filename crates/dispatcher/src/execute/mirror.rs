@@ -6,20 +6,20 @@ use jobferry_api::labels;
 use jobferry_core::{
     action::{MirrorRef, Pods},
     claim::{self, Whose},
+    custom::KindRef,
     knowledge::Absence,
-    mirror::mirror_of,
     record::{Placement, Record},
     refusal::{Ground, Refusal},
     time::{CREATE_WINDOW, WRITE_DEADLINE},
-    workload::{Mirror, Workload},
+    workload::Workload,
 };
 use jobferry_kubeio::{self as kubeio, CallError, Patch};
 use kube::Client;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
-use super::{Unfinished, decode, failed, ground_of, log, name_of, read_raw};
-use crate::{Shared, link, paths};
+use super::{Unfinished, decode, decode_mirror, decode_workload, failed, ground_of, log, name_of, read_raw};
+use crate::{Shared, link};
 
 /// How often a mirror that is to be discarded is looked at again, if others write to it meanwhile.
 const DISCARD_TRIES: u32 = 5;
@@ -30,23 +30,25 @@ pub(super) async fn create(
     workload: &Workload,
     placement: &Placement,
 ) -> Result<(), Unfinished> {
-    let uid = &workload.uid;
+    let (uid, kind) = (&workload.uid, workload.kind());
+    let path = kind.object(&workload.namespace, &workload.name);
     let job = match shared.index.take_fresh(uid) {
         Some(answer) => answer,
-        None => read_raw(&shared.manager, &paths::job(&workload.namespace, &workload.name)).await.map_err(|error| {
-            log("read the Job to mirror", uid, &error);
+        None => read_raw(&shared.manager, &path).await.map_err(|error| {
+            log("read the workload to mirror", uid, &error);
             Unfinished::Unasked
         })?,
     };
     // It may have been deleted, re-created or placed anew since the plan was made.
-    let current: Workload = decode(&job)?;
+    let current = decode_workload(shared, &kind, &job)?;
     if current.uid != *uid || current.deleting || !same_placement(&current.record, placement) {
         shared.lanes.plan_all(shared.index.apply_workload(current));
         return Err(Unfinished::Unasked);
     }
     let job: Value = decode(&job)?;
-    let mirror = mirror_of(&job, placement, &shared.origin).map_err(|error| log("make the mirror", uid, &error))?;
-    let path = format!("{}?fieldValidation=Strict&fieldManager=jobferry", paths::jobs(&workload.namespace));
+    let mirror =
+        kind.mirror_of(&job, placement, &shared.origin).map_err(|error| log("make the mirror", uid, &error))?;
+    let path = format!("{}?fieldValidation=Strict&fieldManager=jobferry", kind.collection(&workload.namespace));
     // The read above took its time: the last look at the clock is right before the request leaves.
     let now = shared.clock.now();
     let acknowledged = shared.index.acknowledged(uid, placement.epoch);
@@ -88,9 +90,10 @@ async fn accept(
     sent: &Value,
     answer: &[u8],
 ) -> Result<(), Unfinished> {
-    let mirror: Mirror = decode(answer)?;
+    let kind = workload.kind();
+    let mirror = decode_mirror(shared, &kind, answer)?;
     let (uid, worker) = (&workload.uid, &placement.worker);
-    if let Some(why) = claim::altered(sent, &decode(answer)?) {
+    if let Some(why) = claim::altered(&kind, sent, &decode(answer)?) {
         return discard(shared, client, workload, placement, &MirrorRef::from(&mirror), why).await;
     }
     tracing::info!(job = name_of(workload), worker, "mirror created");
@@ -121,14 +124,14 @@ pub(super) async fn discard(
             }
         }
         // It was written to since. If it has come to its end, that is a result.
-        match read_raw(client, &paths::job(&mirror.namespace, &mirror.name)).await {
+        match read_raw(client, &mirror.kind.object(&mirror.namespace, &mirror.name)).await {
             Ok(answer) => {
-                let found: Mirror = decode(&answer)?;
+                let found = decode_mirror(shared, &mirror.kind, &answer)?;
                 if found.uid != mirror.uid {
                     return Err(Unfinished::Again);
                 }
                 if found.is_finished() {
-                    return learn(shared, worker, &answer);
+                    return learn(shared, &mirror.kind, worker, &answer);
                 }
                 mirror.resource_version = found.resource_version;
             }
@@ -159,7 +162,7 @@ async fn look_for(
         return Err(Unfinished::Stranger);
     }
     let before = shared.index.last_seen(uid, &at.worker);
-    let path = paths::job(&workload.namespace, &workload.name);
+    let path = workload.kind().object(&workload.namespace, &workload.name);
     match read_raw(client, &path).await {
         Ok(answer) => judge(shared, client, workload, at, sent, &answer).await,
         Err(error) if error.is_not_found() => {
@@ -180,9 +183,10 @@ async fn judge(
     sent: Option<&Value>,
     answer: &[u8],
 ) -> Result<(), Unfinished> {
-    let mirror: Mirror = decode(answer)?;
+    let kind = workload.kind();
+    let mirror = decode_mirror(shared, &kind, answer)?;
     let object: Value = decode(answer)?;
-    let altered = || sent.and_then(|sent| claim::altered(sent, &object));
+    let altered = || sent.and_then(|sent| claim::altered(&kind, sent, &object));
     if shared.index.is_discarded(&workload.uid, &mirror.uid) && !mirror.is_finished() {
         if mirror.deleting {
             return Err(Unfinished::Again);
@@ -200,7 +204,7 @@ async fn judge(
             discard(shared, client, workload, at, &MirrorRef::from(&mirror), why).await
         }
         // What ends while it is being removed is a result, if it is seen in time.
-        Whose::Going if mirror.is_finished() => learn(shared, &at.worker, answer),
+        Whose::Going if mirror.is_finished() => learn(shared, &kind, &at.worker, answer),
         Whose::Ours => {
             let touched = shared.index.apply_mirror(&at.worker, mirror);
             // What the watch has shown already is no news: the next look must not follow at once.
@@ -211,9 +215,14 @@ async fn judge(
         Whose::Unmarked => {
             tracing::warn!(job = name_of(workload), worker = at.worker, "marks taken off the mirror are put back");
             let body = claim::marks(&mirror, workload, at, &shared.origin).to_string().into_bytes();
-            let path = paths::job(&workload.namespace, &workload.name);
+            let path = kind.object(&workload.namespace, &workload.name);
             let marked = kubeio::patch(client, &path, Patch::Merge, body, WRITE_DEADLINE).await;
-            learn(shared, &at.worker, &marked.map_err(|error| failed("mark the mirror again", &workload.uid, &error))?)
+            learn(
+                shared,
+                &kind,
+                &at.worker,
+                &marked.map_err(|error| failed("mark the mirror again", &workload.uid, &error))?,
+            )
         }
         Whose::Going => Err(Unfinished::Again),
         Whose::Earlier => {
@@ -235,8 +244,8 @@ fn take_name_for_taken(shared: &Arc<Shared>, workload: &Workload, at: &Placement
     refuse(shared, &workload.uid, at, ground, why);
 }
 
-pub(super) fn learn(shared: &Arc<Shared>, worker: &str, answer: &[u8]) -> Result<(), Unfinished> {
-    let mirror: Mirror = decode(answer)?;
+pub(super) fn learn(shared: &Arc<Shared>, kind: &KindRef, worker: &str, answer: &[u8]) -> Result<(), Unfinished> {
+    let mirror = decode_mirror(shared, kind, answer)?;
     shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
     Ok(())
 }
@@ -300,9 +309,10 @@ async fn look_again(
     worker: &str,
     mirror: &MirrorRef,
 ) -> Result<(), Unfinished> {
-    match read_raw(client, &paths::job(&mirror.namespace, &mirror.name)).await {
-        Ok(answer) if decode::<Mirror>(&answer)?.uid == mirror.uid => {
-            shared.lanes.plan_all(shared.index.correct_mirror(worker, decode(&answer)?, &mirror.resource_version));
+    match read_raw(client, &mirror.kind.object(&mirror.namespace, &mirror.name)).await {
+        Ok(answer) if decode_mirror(shared, &mirror.kind, &answer)?.uid == mirror.uid => {
+            let found = decode_mirror(shared, &mirror.kind, &answer)?;
+            shared.lanes.plan_all(shared.index.correct_mirror(worker, found, &mirror.resource_version));
             // Whatever it was, it has just been otherwise: the next try must not follow at once.
             Err(Unfinished::Again)
         }
@@ -323,6 +333,6 @@ async fn send_delete(client: &Client, mirror: &MirrorRef, pods: Pods) -> Result<
         "apiVersion": "v1", "kind": "DeleteOptions",
         "propagationPolicy": policy, "preconditions": {"uid": mirror.uid, "resourceVersion": mirror.resource_version},
     });
-    let path = paths::job(&mirror.namespace, &mirror.name);
+    let path = mirror.kind.object(&mirror.namespace, &mirror.name);
     kubeio::delete(client, &path, options.to_string().into_bytes(), WRITE_DEADLINE).await.map(drop)
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jobferry_core::{
+    custom::KindRef,
     knowledge::{Absence, Knowledge, Sighting},
     record::Placement,
     workload::{Mirror, Workload},
@@ -11,13 +12,20 @@ use jobferry_core::{
 use super::{Index, State, Uid, is_older, placed_on, uid_of};
 
 impl Index {
-    /// A worker's whole list of mirrors, in one namespace or in all. Those that were known and are not in it have vanished;
+    /// A worker's whole list of mirrors of one kind, in one namespace or in all. Those that were known and are not in it have vanished;
     /// workloads that are placed there without a mirror want a look as well.
-    pub(crate) fn reset_mirrors(&self, worker: &str, namespace: Option<&str>, mirrors: Vec<Mirror>) -> Vec<Uid> {
+    pub(crate) fn reset_mirrors(
+        &self,
+        worker: &str,
+        kind: &KindRef,
+        namespace: Option<&str>,
+        mirrors: Vec<Mirror>,
+    ) -> Vec<Uid> {
         let mut state = self.lock();
         let listed: BTreeSet<&str> = mirrors.iter().map(|m| m.origin_uid.as_str()).collect();
         let concerned = |known: &Knowledge| {
             (known.mirrors.contains_key(worker) || placed_on(known) == Some(worker))
+                && known.kind().is_some_and(|known| known.is(kind))
                 && namespace.is_none_or(|namespace| namespace_of(known, worker) == Some(namespace))
         };
         let missing = state.workloads.iter().filter(|(uid, known)| !listed.contains(uid.as_str()) && concerned(known));

@@ -37,7 +37,7 @@ fn mirror(uid: &str, own_uid: &str, version: u32) -> Mirror {
 /// An index that has seen the manager's (empty) list and these live workers.
 fn index(workers: &[&str]) -> Index {
     let index = Index::default();
-    index.reset_workloads(Vec::new());
+    index.reset_workloads(&KindRef::Job, Vec::new());
     index.reset_policies(BTreeMap::new());
     index.reset_namespaces(BTreeMap::new());
     for name in workers {
@@ -80,7 +80,7 @@ fn a_new_list_does_not_make_an_orphan_younger() {
     let memory = || index.lock().workloads["u1"].memory.clone();
     let before = memory();
     assert!(before.owner_seen && before.placement_seen.is_some());
-    index.reset_mirrors("eu-1", None, vec![mirror("u1", "m1", 11)]);
+    index.reset_mirrors("eu-1", &KindRef::Job, None, vec![mirror("u1", "m1", 11)]);
     assert_eq!(memory(), before, "its finished mirror would stay for ever: every list would begin the wait anew");
 }
 
@@ -89,9 +89,9 @@ fn the_list_of_one_namespace_says_nothing_of_the_others() {
     let index = index(&["eu-1"]);
     index.apply_workload(placed("u1", 5, "eu-1"));
     index.apply_mirror("eu-1", mirror("u1", "m1", 11));
-    assert_eq!(index.reset_mirrors("eu-1", Some("web"), Vec::new()), Vec::<Uid>::new());
+    assert_eq!(index.reset_mirrors("eu-1", &KindRef::Job, Some("web"), Vec::new()), Vec::<Uid>::new());
     assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11))));
-    assert_eq!(index.reset_mirrors("eu-1", Some("ml"), Vec::new()), ["u1".to_owned()]);
+    assert_eq!(index.reset_mirrors("eu-1", &KindRef::Job, Some("ml"), Vec::new()), ["u1".to_owned()]);
     assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Vanished(mirror("u1", "m1", 11))));
 }
 
@@ -108,7 +108,7 @@ fn an_answer_that_the_watch_has_overtaken_changes_nothing() {
     index.apply_mirror("eu-1", mirror("u1", "m2", 13));
     index.delete_mirror("eu-1", mirror("u1", "m1", 14));
     assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m2", 13))), "another mirror's end");
-    index.reset_mirrors("eu-1", None, vec![mirror("u1", "m2", 3)]);
+    index.reset_mirrors("eu-1", &KindRef::Job, None, vec![mirror("u1", "m2", 3)]);
     assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m2", 3))), "a list is the truth");
 }
 
@@ -158,7 +158,7 @@ fn nothing_is_planned_before_all_of_the_managers_lists_were_seen() {
     index.apply_mirror("eu-1", mirror("u1", "m1", 1));
     index.reset_policies(BTreeMap::new());
     assert!(plan_of(&index, "u1").actions.is_empty(), "its owner may be on the list that has not come yet");
-    assert_eq!(index.reset_workloads(Vec::new()), ["u1"]);
+    assert_eq!(index.reset_workloads(&KindRef::Job, Vec::new()), ["u1"]);
     assert!(plan_of(&index, "u1").actions.is_empty(), "its namespace may name a policy");
     assert_eq!(index.reset_namespaces(BTreeMap::new()), ["u1"]);
     assert!(plan_of(&index, "u1").actions.is_empty(), "more workers may be registered");

@@ -45,7 +45,8 @@ impl Index {
         let Some(worker) = state.workers.get_mut(name) else { return Vec::new() };
         let before = worker.clone();
         change(worker);
-        let (changed, came_or_went) = (before != *worker, before.link != worker.link);
+        let (changed, came_or_went) =
+            (before != *worker, (&before.link, &before.kinds) != (&worker.link, &worker.kinds));
         if !changed {
             return Vec::new();
         }
@@ -64,6 +65,13 @@ impl Index {
         touched.sort_unstable();
         touched.dedup();
         touched
+    }
+
+    /// Nobody watches the mirrors of this kind any more, on any worker.
+    pub(crate) fn forget_kind(&self, name: &str) {
+        for worker in self.lock().workers.values_mut() {
+            worker.kinds.remove(name);
+        }
     }
 
     /// A worker is no longer registered. What it ran is out of our sight, not gone.

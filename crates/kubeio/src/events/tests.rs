@@ -25,7 +25,7 @@ fn recorder(client: Client) -> (Recorder, impl Future<Output = ()> + Send + 'sta
 }
 
 fn job(name: &str) -> About {
-    let (api_version, kind) = ("batch/v1", "Job");
+    let (api_version, kind) = ("batch/v1".into(), "Job".into());
     About { api_version, kind, namespace: "ml".into(), name: name.into(), uid: format!("uid-of-{name}") }
 }
 

@@ -244,6 +244,7 @@ impl Judged {
             Verdict::NotInPolicy => "NotInPolicy",
             Verdict::NamespaceNotTaken => "NamespaceNotTaken",
             Verdict::TooOld { .. } => "TooOld",
+            Verdict::NoSuchKind { .. } => "NoSuchKind",
             Verdict::NoFreeSlot => "NoFreeSlot",
             Verdict::Refused { .. } => "Refused",
         };
@@ -272,6 +273,9 @@ fn unblock(verdict: &Verdict, worker: &str) -> Option<Unblock> {
             Unblock::Run(format!("jobferry worker join {worker} --renew --namespace ..., with this one"))
         }
         Verdict::TooOld { .. } => Unblock::Change(format!("upgrade {worker}, or leave the field out")),
+        Verdict::NoSuchKind { .. } => {
+            Unblock::Change(format!("install its definition on {worker}, and join {worker} with --renew --kind"))
+        }
         Verdict::Refused { .. } => Unblock::Change(format!("clear the way on {worker}; it is asked again by itself")),
     })
 }

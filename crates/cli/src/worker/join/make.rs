@@ -35,7 +35,7 @@ pub(super) struct Joining<'a> {
 
 impl Joining<'_> {
     fn rights(&self) -> Rights<'_> {
-        Rights { origin: &self.origin, namespaces: &self.namespaces }
+        Rights { origin: &self.origin, namespaces: &self.namespaces, kinds: &self.args.kinds }
     }
 
     /// The objects to make on the worker, once it is sure that all can be made, there and on the manager.

@@ -1,0 +1,98 @@
+//! What the dispatcher must be allowed to do with kinds other than Job. Always in roles of their own: whoever applies the
+//! others again, or renews a worker, does not take these away.
+
+use std::str::FromStr;
+
+use jobferry_api::SYSTEM_NAMESPACE;
+use jobferry_core::kind::Table;
+use serde_json::{Value, json};
+
+const ROLE: &str = "jobferry-dispatcher-kinds";
+
+/// A kind that was named on the command line.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct KindName {
+    group: String,
+    plural: String,
+}
+
+impl FromStr for KindName {
+    type Err = String;
+
+    fn from_str(word: &str) -> Result<Self, String> {
+        let table = Table::built_in().map_err(|error| error.to_string())?;
+        if let [(_, kind)] = table.called(word)[..] {
+            return Ok(Self { group: kind.group.clone(), plural: kind.plural.clone() });
+        }
+        // One of a user's own is known by its full name only.
+        let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
+        match word.split_once('.') {
+            Some((plural, group)) if word.chars().all(plain) && !plural.is_empty() && group.contains('.') => {
+                Ok(Self { group: group.to_owned(), plural: plural.to_owned() })
+            }
+            _ => Err(
+                "not a built-in kind (`jobferry kinds list`), nor a full name such as etlruns.workloads.example.dev"
+                    .into(),
+            ),
+        }
+    }
+}
+
+/// The role on the management cluster: users' objects are read, their status and our note on them written, and finished
+/// ones deleted when their time is over.
+pub(crate) fn on_manager(kinds: &[KindName]) -> Vec<Value> {
+    if kinds.is_empty() {
+        return Vec::new();
+    }
+    let rules = kinds.iter().flat_map(|kind| {
+        [
+            rule(&kind.group, &kind.plural, &["get", "list", "watch", "patch", "delete"]),
+            rule(&kind.group, &format!("{}/status", kind.plural), &["patch"]),
+        ]
+    });
+    let api = "rbac.authorization.k8s.io/v1";
+    vec![
+        json!({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": rules.collect::<Vec<_>>()}),
+        json!({
+            "apiVersion": api, "kind": "ClusterRoleBinding", "metadata": {"name": ROLE},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE},
+            "subjects": [{"kind": "ServiceAccount", "name": "jobferry-dispatcher", "namespace": SYSTEM_NAMESPACE}],
+        }),
+    ]
+}
+
+/// The rules on a worker: what is done with mirrors.
+pub(crate) fn on_worker(kinds: &[KindName]) -> Vec<Value> {
+    let verbs = ["get", "list", "watch", "create", "patch", "delete"];
+    kinds.iter().map(|kind| rule(&kind.group, &kind.plural, &verbs)).collect()
+}
+
+fn rule(group: &str, resource: &str, verbs: &[&str]) -> Value {
+    json!({"apiGroups": [group], "resources": [resource], "verbs": verbs})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_kind_is_named_shortly_if_it_is_built_in_and_in_full_if_not() {
+        let named = |word: &str| word.parse::<KindName>().map(|kind| format!("{} {}", kind.group, kind.plural));
+        assert_eq!(named("JobSet").unwrap(), "jobset.x-k8s.io jobsets");
+        assert_eq!(named("rayjobs.ray.io").unwrap(), "ray.io rayjobs");
+        assert_eq!(named("etlruns.workloads.example.dev").unwrap(), "workloads.example.dev etlruns");
+        for wrong in ["EtlRun", "*.example.dev", "etlruns.", "secrets", ""] {
+            assert!(named(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn no_rule_is_wider_than_it_must_be() {
+        assert_eq!(on_manager(&[]), Vec::<Value>::new());
+        let kinds = ["JobSet".parse().unwrap()];
+        let role = &on_manager(&kinds)[0];
+        assert_eq!(role["rules"][0]["verbs"], json!(["get", "list", "watch", "patch", "delete"]));
+        assert_eq!(role["rules"][1]["resources"], json!(["jobsets/status"]));
+        assert_eq!(on_worker(&kinds)[0]["apiGroups"], json!(["jobset.x-k8s.io"]));
+    }
+}

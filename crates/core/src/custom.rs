@@ -1,0 +1,409 @@
+//! Workloads of kinds other than Job, read by the rules of their kind.
+//!
+//! Decisions speak the words of a Job, whatever the kind: suspended, started, complete, failed. Reading an object
+//! translates it into them; its own status is kept beside, as JSON, to be copied.
+
+use std::{collections::BTreeMap, sync::Arc, time::Duration};
+
+use job_api::{SpecView, conditions};
+use jobferry_api::{self as api, Outcome};
+use k8s_openapi::{api::batch::v1::JobStatus, apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
+use serde_json::{Value, json};
+
+use crate::{
+    forward,
+    kind::{Delegation, Kind, Standing, Stored, Unmirrorable},
+    mirror::{self, NotAJob},
+    record::{Carried, Placement, Record},
+    workload::{Mirror, Narrowing, Told, Workload},
+};
+
+/// By this name the API server notes what we wrote.
+pub const FIELD_MANAGER: &str = "jobferry";
+
+/// What kind of workload it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub enum KindRef {
+    /// Kubernetes' own Job, whose status has rules in code.
+    #[default]
+    Job,
+    /// Any other, by the rules of its kind.
+    Custom(Arc<Kind>),
+}
+
+impl KindRef {
+    /// Its name: that of its resource.
+    pub fn name(&self) -> String {
+        match self {
+            Self::Job => "jobs.batch".to_owned(),
+            Self::Custom(kind) => kind.name(),
+        }
+    }
+
+    /// Where its group and version are served, and its name there.
+    pub fn resource(&self) -> (String, &str) {
+        match self {
+            Self::Job => ("/apis/batch/v1".to_owned(), "jobs"),
+            Self::Custom(kind) => (format!("/apis/{}", kind.api_version()), &kind.plural),
+        }
+    }
+
+    /// `apiVersion` and `kind` of its objects.
+    pub fn type_meta(&self) -> (String, String) {
+        match self {
+            Self::Job => ("batch/v1".to_owned(), "Job".to_owned()),
+            Self::Custom(kind) => (kind.api_version(), kind.kind.clone()),
+        }
+    }
+
+    /// The path of its objects in a namespace.
+    pub fn collection(&self, namespace: &str) -> String {
+        let (root, plural) = self.resource();
+        format!("{root}/namespaces/{namespace}/{plural}")
+    }
+
+    /// The path of one object.
+    pub fn object(&self, namespace: &str, name: &str) -> String {
+        format!("{}/{name}", self.collection(namespace))
+    }
+
+    /// The path under which the status of one object is written.
+    pub fn status(&self, namespace: &str, name: &str) -> String {
+        let object = self.object(namespace, name);
+        match self {
+            Self::Custom(kind) if kind.status.in_object => object,
+            _ => format!("{object}/status"),
+        }
+    }
+
+    /// Whether it is the same kind, whatever its rules say by now.
+    pub fn is(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Job, Self::Job) => true,
+            (Self::Custom(one), Self::Custom(other)) => (&one.group, &one.plural) == (&other.group, &other.plural),
+            _ => false,
+        }
+    }
+
+    /// Decodes a workload of this kind from the API server's answer.
+    pub fn decode_workload(&self, json: &[u8], now: Timestamp) -> Result<Workload, serde_json::Error> {
+        match self {
+            Self::Job => serde_json::from_slice(json),
+            Self::Custom(kind) => read_workload(kind, &serde_json::from_slice(json)?, now),
+        }
+    }
+
+    /// Decodes a mirror of this kind from the API server's answer.
+    pub fn decode_mirror(&self, json: &[u8], now: Timestamp) -> Result<Mirror, serde_json::Error> {
+        match self {
+            Self::Job => serde_json::from_slice(json),
+            Self::Custom(kind) => read_mirror(kind, &serde_json::from_slice(json)?, now),
+        }
+    }
+
+    /// The mirror of an object as the manager stores it.
+    pub fn mirror_of(&self, object: &Value, placement: &Placement, origin: &str) -> Result<Value, NoMirror> {
+        Ok(match self {
+            Self::Job => mirror::mirror_of(object, placement, origin)?,
+            Self::Custom(kind) => kind.mirror_of(object, placement, origin)?,
+        })
+    }
+
+    /// The patch that brings a mirror up to date with its user's object.
+    pub fn edit(&self, object: &Value, mirror: &Value, carried: Carried) -> Result<Option<Value>, NoMirror> {
+        Ok(match self {
+            Self::Job => forward::edit(object, mirror, carried),
+            Self::Custom(kind) => kind.edit(object, mirror)?,
+        })
+    }
+
+    /// To whom a worker's admission gave a mirror, if not to the worker's own controller.
+    pub(crate) fn foreign_controller<'a>(&self, mirror: &'a Value) -> Option<&'a str> {
+        match self {
+            Self::Job => mirror["spec"]["managedBy"].as_str().filter(|name| *name != job_api::managed_by::RESERVED),
+            Self::Custom(kind) => kind.foreign_controller(mirror),
+        }
+    }
+}
+
+/// An object from which no mirror can be made.
+#[derive(Debug, thiserror::Error)]
+pub enum NoMirror {
+    /// A Job.
+    #[error(transparent)]
+    Job(#[from] NotAJob),
+    /// An object of another kind.
+    #[error(transparent)]
+    Custom(#[from] Unmirrorable),
+}
+
+/// What is kept of a custom workload beside the words of a Job.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CustomWorkload {
+    /// Its kind.
+    pub kind: Arc<Kind>,
+    /// What its next status depends on.
+    pub stored: Stored,
+    /// It is handed to us and must not be dispatched: why.
+    pub refused: Option<String>,
+    /// How it ended, and how long it may stay on the manager from when people were told so, if that is our business.
+    pub ended: Option<(Outcome, Option<Duration>)>,
+    settling: Settling,
+}
+
+/// What is kept of its mirror.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CustomMirror {
+    /// Its kind.
+    pub kind: Arc<Kind>,
+    /// Its status.
+    pub status: Value,
+    /// Its generation, which the status counts.
+    pub generation: Option<i64>,
+    settling: Settling,
+}
+
+/// An end that does not count yet, and when it does.
+type Settling = Option<(Timestamp, Outcome)>;
+
+/// A note of ours on a custom workload, whose status may have no room for it. It names the object: a manifest that was
+/// copied takes its annotations along.
+#[derive(Serialize, Deserialize)]
+struct Note<T> {
+    of: String,
+    #[serde(flatten)]
+    says: T,
+}
+
+#[derive(Serialize, Deserialize)]
+struct ToldNote {
+    placed: bool,
+    reason: String,
+    message: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at: Option<Time>,
+}
+
+impl Workload {
+    /// Its kind.
+    pub fn kind(&self) -> KindRef {
+        self.custom.as_ref().map_or(KindRef::Job, |custom| KindRef::Custom(Arc::clone(&custom.kind)))
+    }
+
+    /// Time has passed: an end that was not taken back counts.
+    pub fn settle(&mut self, now: Timestamp) {
+        if let Some(custom) = &mut self.custom
+            && let Some(outcome) = settle(&mut custom.settling, &mut self.status, now)
+        {
+            custom.ended = Some((outcome, None));
+        }
+    }
+}
+
+impl Mirror {
+    /// Its kind.
+    pub fn kind(&self) -> KindRef {
+        self.custom.as_ref().map_or(KindRef::Job, |custom| KindRef::Custom(Arc::clone(&custom.kind)))
+    }
+
+    /// Time has passed: an end that was not taken back counts.
+    pub fn settle(&mut self, now: Timestamp) {
+        if let Some(custom) = &mut self.custom {
+            settle(&mut custom.settling, &mut self.status, now);
+        }
+    }
+
+    /// When an end of it that may be taken back will count.
+    pub fn settles_at(&self) -> Option<Timestamp> {
+        self.custom.as_ref()?.settling.map(|(until, _)| until)
+    }
+}
+
+fn settle(settling: &mut Settling, status: &mut JobStatus, now: Timestamp) -> Option<Outcome> {
+    let (_, outcome) = settling.take_if(|(until, _)| *until <= now)?;
+    status.conditions.get_or_insert_default().push(ended(outcome));
+    Some(outcome)
+}
+
+fn ended(outcome: Outcome) -> k8s_openapi::api::batch::v1::JobCondition {
+    let type_ = match outcome {
+        Outcome::Succeeded | Outcome::Unknown => conditions::COMPLETE,
+        Outcome::Failed => conditions::FAILED,
+    };
+    let condition = conditions::new(type_, true, "", "", Timestamp::UNIX_EPOCH);
+    k8s_openapi::api::batch::v1::JobCondition { last_transition_time: None, last_probe_time: None, ..condition }
+}
+
+/// How an object ended, and how long it may stay then.
+fn ended_for_good(kind: &Kind, object: &Value, now: Timestamp) -> Option<(Outcome, Option<Duration>)> {
+    let Standing::Finished(outcome) = kind.standing(object, now) else { return None };
+    let ours = kind.ttl_on_manager == api::TtlOnManager::Dispatcher;
+    Some((outcome, kind.time_to_live(object, outcome).filter(|_| ours)))
+}
+
+/// The status of an object in the words of a Job.
+fn in_words_of_a_job(kind: &Kind, object: &Value, now: Timestamp) -> (JobStatus, Settling) {
+    // Whoever has anything to say in its status has been run by somebody.
+    let start_time = says_something(&object["status"]).then_some(Time(Timestamp::UNIX_EPOCH));
+    let mut status = JobStatus { start_time, ..JobStatus::default() };
+    match kind.standing(object, now) {
+        Standing::Unfinished => (status, None),
+        Standing::Settling { until, outcome } => (status, Some((until, outcome))),
+        Standing::Finished(outcome) => {
+            status.conditions = Some(vec![ended(outcome)]);
+            (status, None)
+        }
+    }
+}
+
+/// Whether there is anything in a value beside what a definition fills in by default.
+pub(crate) fn says_something(value: &Value) -> bool {
+    match value {
+        Value::Null => false,
+        Value::Bool(value) => *value,
+        Value::Number(number) => number.as_f64() != Some(0.0),
+        Value::String(text) => !text.is_empty(),
+        Value::Array(list) => list.iter().any(says_something),
+        Value::Object(map) => map.values().any(says_something),
+    }
+}
+
+/// The metadata that both sides have.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Meta {
+    #[serde(default)]
+    namespace: String,
+    name: String,
+    uid: String,
+    resource_version: String,
+    deletion_timestamp: Option<serde::de::IgnoredAny>,
+    generation: Option<i64>,
+    #[serde(default)]
+    managed_fields: Vec<Writer>,
+    #[serde(default)]
+    labels: BTreeMap<String, String>,
+    #[serde(default)]
+    annotations: BTreeMap<String, String>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Writer {
+    manager: String,
+    subresource: String,
+}
+
+fn meta(object: &Value) -> Result<Meta, serde_json::Error> {
+    Meta::deserialize(&object["metadata"])
+}
+
+/// Reads a workload of this kind.
+pub fn read_workload(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result<Workload, serde_json::Error> {
+    let meta = meta(object)?;
+    let (delegated, refused) = match kind.delegation(object) {
+        Delegation::Elsewhere => (false, None),
+        Delegation::Ours => (true, None),
+        Delegation::Refused(why) => (true, Some(why)),
+    };
+    let (mut status, settling) = in_words_of_a_job(kind, object, now);
+    let placed = read_told(&meta);
+    // For people it ended when they were told.
+    if let Some(told) = placed.as_ref().filter(|told| told.reason == api::conditions::REASON_FINISHED) {
+        for condition in status.conditions.iter_mut().flatten() {
+            condition.last_transition_time.clone_from(&told.at);
+        }
+    }
+    let forwarded = kind.forwarded(object).map(|forwarded| forwarded.digest()).unwrap_or_default();
+    let foreign = |writer: &Writer| writer.subresource == "status" && writer.manager != FIELD_MANAGER;
+    Ok(Workload {
+        deleting: meta.deletion_timestamp.is_some(),
+        managed_by: delegated.then(|| api::managed_by::DISPATCHER.to_owned()),
+        spec: SpecView { suspended: kind.is_suspended(object), ..SpecView::default() },
+        active_deadline: None,
+        needs_minor: 0,
+        policy: meta.labels.get(api::labels::POLICY).cloned(),
+        acted_on: meta.managed_fields.iter().any(foreign),
+        narrowing: Narrowing {
+            workers: meta.annotations.get(api::annotations::WORKERS).cloned(),
+            selector: meta.annotations.get(api::annotations::WORKER_SELECTOR).cloned(),
+        },
+        record: read_record(&meta),
+        worker_label: meta.labels.get(api::labels::WORKER).cloned(),
+        placed,
+        forwardable: forwarded,
+        status,
+        custom: Some(Box::new(CustomWorkload {
+            ended: ended_for_good(kind, object, now),
+            kind: Arc::clone(kind),
+            stored: kind.stored(object),
+            refused,
+            settling,
+        })),
+        namespace: meta.namespace,
+        name: meta.name,
+        uid: meta.uid,
+        resource_version: meta.resource_version,
+    })
+}
+
+/// Reads a mirror of this kind.
+pub fn read_mirror(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result<Mirror, serde_json::Error> {
+    let meta = meta(object)?;
+    let mark = |name: &str| meta.annotations.get(name).cloned().unwrap_or_default();
+    let (status, settling) = in_words_of_a_job(kind, object, now);
+    let custom = CustomMirror {
+        kind: Arc::clone(kind),
+        status: object.get("status").cloned().unwrap_or_default(),
+        generation: meta.generation,
+        settling,
+    };
+    Ok(Mirror {
+        origin_uid: mark(api::annotations::ORIGIN_UID),
+        epoch: mark(api::annotations::EPOCH).parse().ok(),
+        manager_version: mark(api::annotations::MANAGER_VERSION).parse().ok(),
+        delegated: kind.foreign_controller(object).is_some(),
+        deleting: meta.deletion_timestamp.is_some(),
+        forwarded: meta.annotations.get(api::annotations::FORWARDED).map(|mark| forward::digest(mark)),
+        status,
+        custom: Some(Box::new(custom)),
+        namespace: meta.namespace,
+        name: meta.name,
+        uid: meta.uid,
+        resource_version: meta.resource_version,
+    })
+}
+
+/// What a note says, if it is about this object.
+fn read_note<T: DeserializeOwned>(meta: &Meta, name: &str) -> Option<Result<T, serde_json::Error>> {
+    let note = serde_json::from_str::<Note<T>>(meta.annotations.get(name)?);
+    note.map(|note| (note.of == meta.uid).then_some(note.says)).transpose()
+}
+
+fn read_record(meta: &Meta) -> Record {
+    match read_note(meta, api::annotations::PLACEMENT) {
+        None => Record::None,
+        Some(Ok(placement)) => Record::Placed(placement),
+        Some(Err(_)) => Record::Unreadable,
+    }
+}
+
+fn read_told(meta: &Meta) -> Option<Told> {
+    let told: ToldNote = read_note(meta, api::annotations::PLACED)?.ok()?;
+    Some(Told { holds: told.placed, reason: told.reason, message: told.message, at: told.at })
+}
+
+/// The annotation that holds the placement of a custom workload.
+pub(crate) fn note_placement(workload: &Workload, placement: &Placement) -> Result<Value, serde_json::Error> {
+    let note = Note { of: workload.uid.clone(), says: placement };
+    Ok(json!({ api::annotations::PLACEMENT: serde_json::to_string(&note)? }))
+}
+
+/// The annotation that tells people about it.
+pub(crate) fn note_told(workload: &Workload, told: &Told) -> Value {
+    let (reason, message, at) = (told.reason.clone(), told.message.clone(), told.at.clone());
+    let note = Note { of: workload.uid.clone(), says: ToldNote { placed: told.holds, reason, message, at } };
+    // Texts always serialise.
+    json!({ api::annotations::PLACED: serde_json::to_string(&note).unwrap_or_default() })
+}

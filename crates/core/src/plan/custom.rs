@@ -1,0 +1,91 @@
+//! What is different for kinds other than Job: their status is copied by the rules of the kind, and their record stands
+//! beside it, not in it.
+
+use std::time::Duration;
+
+use job_api::conditions::whole_seconds;
+use jobferry_api as api;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
+use super::Case;
+use crate::{
+    action::Action,
+    custom::{CustomMirror, CustomWorkload},
+    kind::digest,
+    project::fail,
+    record::{Placement, Record},
+    time::STATUS_INTERVAL,
+    workload::{Mirror, Told},
+};
+
+impl Case<'_> {
+    /// Copies the mirror's status.
+    pub(super) fn copy_custom(
+        &self,
+        at: &Placement,
+        mirror: &Mirror,
+        custom: &CustomWorkload,
+        seen: &CustomMirror,
+    ) -> Vec<Action> {
+        let now = self.around.now;
+        // First its name, then what it does: a mirror that is in no record would be taken for one that never was.
+        if at.mirror.as_ref() != Some(&mirror.uid) {
+            return vec![Action::RecordPlacement(at.with_mirror(&mirror.uid))];
+        }
+        let up_to_date = mirror.forwarded == Some(self.workload.forwardable);
+        let next = custom.kind.project(&custom.stored, &seen.status, seen.generation, up_to_date);
+        let news =
+            next.filter(|next| next != custom.stored.status() && self.known.memory.status_copied != Some(digest(next)));
+        let Some(status) = news else {
+            let settles = mirror.settles_at().map(|at| {
+                let left = Duration::try_from(at.duration_since(now.wall)).unwrap_or_default();
+                Action::WakeAt(now.monotonic + left)
+            });
+            return settles.into_iter().collect();
+        };
+        // Ends are urgent; progress is gathered.
+        if !mirror.is_finished()
+            && let Some(written) = self.known.memory.status_written
+            && now.since(written) < STATUS_INTERVAL
+        {
+            return vec![Action::WakeAt(written + STATUS_INTERVAL)];
+        }
+        vec![Action::WriteCustomStatus { status: Box::new(status) }]
+    }
+
+    /// A finished workload whose time to live is our business goes when it is over. It counts from when people could see
+    /// the end.
+    pub(super) fn expire(&self) -> Vec<Action> {
+        let ended = self.workload.custom.as_ref().and_then(|custom| custom.ended);
+        let (Some((outcome, time_to_live)), Record::Placed(at)) = (ended, &self.workload.record) else {
+            return Vec::new();
+        };
+        let finished = api::conditions::REASON_FINISHED;
+        let Some(told) = self.workload.placed.as_ref().filter(|told| told.reason == finished) else {
+            let now = whole_seconds(self.around.now.wall);
+            let message = format!("{outcome:?} on worker {}", at.worker);
+            return vec![Action::Tell(Told { holds: true, reason: finished.into(), message, at: Some(Time(now)) })];
+        };
+        let over = time_to_live.zip(told.at.as_ref()).and_then(|(stays, since)| since.0.checked_add(stays).ok());
+        let Some(over) = over else { return Vec::new() };
+        let now = self.around.now;
+        match Duration::try_from(over.duration_since(now.wall)) {
+            Ok(left) if !left.is_zero() => vec![Action::WakeAt(now.monotonic + left)],
+            _ => vec![Action::DeleteWorkload],
+        }
+    }
+
+    /// Ends the workload as failed. A kind that has no way to say so is only told of.
+    pub(super) fn give_up(&self, reason: &str, message: String) -> Vec<Action> {
+        let now = self.around.now.wall;
+        let Some(custom) = &self.workload.custom else {
+            let failed = fail(&self.workload.status, reason, &message, now);
+            let write = |status| Action::WriteStatus { status: Box::new(status), placement: None };
+            return failed.map(write).into_iter().collect();
+        };
+        match custom.kind.fail(custom.stored.status(), reason, &message, now) {
+            Some(status) => vec![Action::WriteCustomStatus { status: Box::new(status) }],
+            None => self.tell(false, reason, message),
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! Workloads of other kinds than Job: the same protocol, with their own status and a record beside it.
+
+use std::sync::Arc;
+
+use super::*;
+use crate::{
+    custom::{read_mirror, read_workload},
+    kind::{Kind, Table, digest},
+    patch,
+    placement::KindLink,
+};
+
+fn kind(name: &str) -> Arc<Kind> {
+    let table = Table::built_in().unwrap();
+    let [(_, kind)] = table.called(name)[..] else { panic!("{name}") };
+    Arc::new(kind.clone())
+}
+
+fn job_set() -> Value {
+    json!({
+        "metadata": {"namespace": "ml", "name": "train", "uid": "u1", "resourceVersion": "10", "generation": 1},
+        "spec": {"managedBy": "jobferry.dev/dispatcher", "replicatedJobs": []},
+    })
+}
+
+fn ray_cluster() -> Value {
+    json!({
+        "metadata": {"namespace": "ml", "name": "train", "uid": "u1", "resourceVersion": "10", "generation": 1,
+                     "labels": {"jobferry.dev/dispatch": "true"}},
+        "spec": {"managedBy": "kueue.x-k8s.io/multikueue"},
+    })
+}
+
+/// The object once this placement is recorded on it, as the server merges the patch.
+fn recorded(kind: &Arc<Kind>, mut object: Value, placement: &Placement) -> Value {
+    let workload = read_workload(kind, &object, NOW.wall).unwrap();
+    let patch = patch::placement(&workload, placement, None).unwrap();
+    assert!(patch.get("status").is_none(), "a record beside the status");
+    for part in ["annotations", "labels"] {
+        for (key, value) in patch["metadata"][part].as_object().into_iter().flatten() {
+            object["metadata"][part][key] = value.clone();
+        }
+    }
+    object
+}
+
+/// The mirror of an object, as its worker shows it.
+fn mirrored(kind: &Arc<Kind>, object: &Value, status: &Value) -> Mirror {
+    let mut mirror = kind.mirror_of(object, &placement(), "o").unwrap();
+    for (field, value) in [("uid", "m1"), ("resourceVersion", "5")] {
+        mirror["metadata"][field] = value.into();
+    }
+    mirror["status"] = status.clone();
+    read_mirror(kind, &mirror, NOW.wall).unwrap()
+}
+
+/// A world in which the workload is this object, whose kind both workers have.
+fn world_of(kind: &Arc<Kind>, object: &Value) -> World {
+    let mut world = world().without_workload();
+    world.known.workload = Some(read_workload(kind, object, NOW.wall).unwrap());
+    for worker in world.workers.values_mut() {
+        worker.kinds.insert(kind.name(), KindLink::Listed);
+    }
+    world
+}
+
+#[test]
+fn it_is_placed_where_its_kind_is_in_sight() {
+    let kind = kind("JobSet");
+    let mut world = world_of(&kind, &job_set());
+    let missing = KindLink::Missing { why: "does not have this kind".into() };
+    world.workers.get_mut("eu-1").unwrap().kinds.insert(kind.name(), missing.clone());
+    let plan = world.plan();
+    let [Action::RecordPlacement(placement)] = &plan[..] else { panic!("{plan:?}") };
+    assert_eq!(placement.worker, "eu-2");
+
+    let mut nowhere = world_of(&kind, &job_set());
+    for worker in nowhere.workers.values_mut() {
+        worker.kinds.insert(kind.name(), missing.clone());
+    }
+    let plan = nowhere.plan();
+    let [Action::Tell(told)] = &plan[..] else { panic!("{plan:?}") };
+    assert_eq!(told.message, "of 2 workers none fits: 2 does not have this kind");
+
+    let mut unasked = world_of(&kind, &job_set());
+    unasked.workers.values_mut().for_each(|worker| worker.kinds.clear());
+    assert_eq!(unasked.plan(), [], "it will be known in a moment");
+}
+
+#[test]
+fn a_mirror_is_named_in_the_record_before_anything_of_it_is_shown() {
+    let kind = kind("JobSet");
+    let status = json!({"restarts": 1});
+    let placed = recorded(&kind, job_set(), &placement());
+    let mirror = mirrored(&kind, &placed, &status);
+    let first = world_of(&kind, &placed).mirror_on("eu-1", mirror.clone()).plan();
+    assert_eq!(first, [Action::RecordPlacement(placement().with_mirror("m1"))]);
+
+    let named = recorded(&kind, placed, &placement().with_mirror("m1"));
+    let then = world_of(&kind, &named).mirror_on("eu-1", mirror.clone()).plan();
+    assert_eq!(then, [Action::WriteCustomStatus { status: Box::new(status.clone()) }]);
+
+    // A manager whose definition drops the field never stores what was sent.
+    let memory = Memory { status_copied: Some(digest(&status)), ..Memory::default() };
+    let again = world_of(&kind, &named).mirror_on("eu-1", mirror).remembering(memory).plan();
+    assert_eq!(again, []);
+}
+
+#[test]
+fn a_record_on_a_copy_of_the_manifest_is_none_and_a_damaged_one_is_no_absence() {
+    let kind = kind("JobSet");
+    let mut copy = recorded(&kind, job_set(), &placement());
+    copy["metadata"]["uid"] = json!("u2");
+    assert_eq!(read_workload(&kind, &copy, NOW.wall).unwrap().record, Record::None);
+    let mut damaged = job_set();
+    damaged["metadata"]["annotations"] = json!({"jobferry.dev/placement": "{}"});
+    let plan = world_of(&kind, &damaged).plan();
+    let [Action::Alarm(Alarm::UnreadableRecord), Action::Tell(told)] = &plan[..] else { panic!("{plan:?}") };
+    let workload = read_workload(&kind, &damaged, NOW.wall).unwrap();
+    let written = patch::told(&workload, told)["metadata"]["annotations"].clone();
+    assert!(written.get("jobferry.dev/placement").is_none(), "what cannot be read is not written over");
+}
+
+#[test]
+fn an_object_that_somebody_else_has_run_is_not_adopted() {
+    let kind = kind("JobSet");
+    let mut object = job_set();
+    object["status"] = json!({"restarts": 0, "conditions": []});
+    assert!(matches!(world_of(&kind, &object).plan()[..], [Action::RecordPlacement(_)]), "defaults say nothing");
+    object["status"]["restarts"] = json!(1);
+    let plan = world_of(&kind, &object).plan();
+    assert!(matches!(plan[..], [Action::Alarm(Alarm::UnreadableRecord), Action::Tell(_)]), "{plan:?}");
+    let mut object = job_set();
+    object["metadata"]["managedFields"] = json!([{"manager": "jobset", "subresource": "status"}]);
+    assert_eq!(world_of(&kind, &object).plan(), [Action::Alarm(Alarm::ActedOn)]);
+    object["metadata"]["managedFields"] =
+        json!([{"manager": "jobferry", "subresource": "status"}, {"manager": "kubectl"}]);
+    assert!(matches!(world_of(&kind, &object).plan()[..], [Action::RecordPlacement(_)]));
+}
+
+#[test]
+fn an_object_that_must_not_be_dispatched_is_told_so() {
+    let kind = kind("RayCluster");
+    let mut object = ray_cluster();
+    object["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = json!("gpus");
+    let plan = world_of(&kind, &object).plan();
+    let [Action::Tell(told)] = &plan[..] else { panic!("{plan:?}") };
+    assert_eq!((told.holds, told.reason.as_str()), (false, "NotDispatchable"));
+    assert!(told.message.contains("Kueue's queue gpus"), "{}", told.message);
+}
+
+/// The mirror was seen, recorded, and is proved to be gone.
+fn deleted_unseen(kind: &Arc<Kind>, object: Value) -> Vec<Action> {
+    let named = placement().with_mirror("m1");
+    let memory = Memory { absent: Some(Absence::proved_for(&named)), ..Memory::default() };
+    world_of(kind, &recorded(kind, object, &named)).remembering(memory).plan()
+}
+
+#[test]
+fn a_mirror_that_somebody_deleted_fails_the_object_in_the_words_of_its_kind() {
+    let message = "the mirror on worker eu-1 was deleted before its end was seen";
+    let plan = deleted_unseen(&kind("JobSet"), job_set());
+    let [Action::WriteCustomStatus { status }] = &plan[..] else { panic!("{plan:?}") };
+    let condition = json!({
+        "type": "Failed", "status": "True", "reason": "MirrorDeleted", "message": message,
+        "lastTransitionTime": NOW.wall.to_string(),
+    });
+    assert_eq!(**status, json!({"conditions": [condition]}));
+    let plan = deleted_unseen(&kind("RayCluster"), ray_cluster());
+    let [Action::Tell(told)] = &plan[..] else { panic!("{plan:?}") };
+    assert_eq!((told.holds, told.reason.as_str(), told.message.as_str()), (false, "MirrorDeleted", message));
+}
+
+#[test]
+fn an_object_that_is_taken_back_loses_its_mirror() {
+    let kind = kind("JobSet");
+    let mut object = recorded(&kind, job_set(), &placement().with_mirror("m1"));
+    let mirror = mirrored(&kind, &object, &json!({"restarts": 1}));
+    object["spec"]["managedBy"] = json!("jobset.sigs.k8s.io/jobset-controller");
+    let plan = world_of(&kind, &object).mirror_on("eu-1", mirror.clone()).plan();
+    let expected = Action::DeleteMirror { worker: "eu-1".into(), mirror: (&mirror).into(), pods: Pods::Later };
+    assert_eq!(plan, [expected]);
+}
+
+#[test]
+fn an_end_that_the_operator_may_take_back_counts_when_it_has_stood_for_a_while() {
+    let kind = kind("TrainJob");
+    let failed = |ago: i64| {
+        let since = Timestamp::from_second(NOW.wall.as_second() - ago).unwrap().to_string();
+        json!({"conditions": [{"type": "Failed", "status": "True", "reason": "FailedJobs", "lastTransitionTime": since}]})
+    };
+    let mut object = ray_cluster();
+    object["status"] = failed(20);
+    let mut workload = read_workload(&kind, &object, NOW.wall).unwrap();
+    assert!(!workload.is_finished());
+    workload.settle(NOW.wall.checked_add(Duration::from_secs(39)).unwrap());
+    assert!(!workload.is_finished());
+    workload.settle(NOW.wall.checked_add(Duration::from_secs(40)).unwrap());
+    assert!(workload.is_finished());
+    object["status"] = failed(61);
+    assert!(read_workload(&kind, &object, NOW.wall).unwrap().is_finished());
+}
+
+#[test]
+fn a_finished_object_goes_when_its_time_to_live_is_over() {
+    let kind = kind("JobSet");
+    let mut object = recorded(&kind, job_set(), &placement().with_mirror("m1"));
+    object["spec"]["ttlSecondsAfterFinished"] = json!(60);
+    object["status"] = json!({"conditions": [{"type": "Completed", "status": "True"}]});
+    let plan = world_of(&kind, &object).plan();
+    let [Action::Tell(told)] = &plan[..] else { panic!("{plan:?}") };
+    assert_eq!((told.reason.as_str(), told.message.as_str()), ("Finished", "Succeeded on worker eu-1"));
+
+    let patch = patch::told(&read_workload(&kind, &object, NOW.wall).unwrap(), told);
+    object["metadata"]["annotations"]["jobferry.dev/placed"] =
+        patch["metadata"]["annotations"]["jobferry.dev/placed"].clone();
+    let after = |seconds: u64| {
+        let mut world = world_of(&kind, &object);
+        world.now.wall = NOW.wall.checked_add(Duration::from_secs(seconds)).unwrap();
+        world.plan()
+    };
+    assert_eq!(after(20), [Action::WakeAt(NOW.monotonic + Duration::from_secs(40))]);
+    assert_eq!(after(60), [Action::DeleteWorkload]);
+    object["spec"].as_object_mut().unwrap().remove("ttlSecondsAfterFinished");
+    assert_eq!(world_of(&kind, &object).plan(), [], "without one it stays");
+}
