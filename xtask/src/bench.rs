@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Result, bail, ensure};
 
+use crate::testbed_products::{self, KUEUE, MAIN_VERSION};
 use crate::{hot_paths, testbed_build, workspace};
 
 /// The benches that there are, with what each compares.
@@ -28,15 +29,15 @@ pub(crate) fn run(options: &[&str]) -> Result<()> {
     if !BENCHES.iter().any(|(known, _)| known == name) {
         bail!("there is no bench `{name}`; there are\n{}", names());
     }
-    let binaries = testbed_build::build(testbed_build::MAIN_VERSION)?;
+    let binaries = testbed_build::build(testbed_products::kubernetes(MAIN_VERSION)?)?;
     let mut bench = workspace::cargo();
     bench
         .args(["run", "--release", "--package", "jobferry-testkit", "--example", &format!("bench_{name}"), "--"])
         .args(options)
         .env("JOBFERRY_TESTBED", binaries);
     if options.windows(2).any(|pair| pair == ["--opponent", "kueue"]) {
-        let kueue = testbed_build::build_kueue()?;
-        bench.env("JOBFERRY_KUEUE_BINARY", kueue.binary).env("JOBFERRY_KUEUE_SOURCE", kueue.source);
+        let kueue = testbed_build::build(KUEUE)?;
+        bench.env("JOBFERRY_KUEUE_BINARY", kueue.join("kueue")).env("JOBFERRY_KUEUE_SOURCE", kueue);
     }
     if OF_THE_BINARY.contains(name) {
         bench.env("JOBFERRY_BINARY", build_shipped_binary()?);

@@ -6,6 +6,7 @@
 //! cargo xtask record [--version 1.35|1.37]            ask a real API server about random Jobs; what job-api's tests replay
 //! cargo xtask bench NAME                              figures of this machine, side by side in one run
 //! cargo xtask testbed build [--version 1.35|1.37]     real Kubernetes binaries, built once, cached outside the repository
+//! cargo xtask testbed build --operator NAME           the same of an operator of another kind than Job
 //! cargo xtask testbed up --clusters N --dir DIR       N real clusters on loopback until Ctrl-C
 //! ```
 //!
@@ -21,6 +22,7 @@ mod stopwatch;
 mod test;
 mod test_report;
 mod testbed_build;
+mod testbed_products;
 mod testbed_up;
 mod workspace;
 
@@ -39,6 +41,7 @@ usage: cargo xtask <command>
   bench hot-paths [--bless]              count instructions and allocations of the hot paths
   testbed build [--version 1.35|1.37]    build (or find in the cache) a real control plane; the last line
                                          on stdout is the directory of the binaries
+  testbed build --operator jobset        the same of an operator of another kind than Job
   testbed up --clusters N --dir DIR      run N real clusters until Ctrl-C and print their kubeconfigs;
              [--version 1.35|1.37]       --no-runner leaves pods alone (by default a scripted node
              [--no-runner]               \"runs\" them, so that Jobs finish)";

@@ -2,6 +2,7 @@
 
 use anyhow::{Result, ensure};
 
+use crate::testbed_products::{MAIN_VERSION, kubernetes};
 use crate::{testbed_build, workspace};
 
 const RECORDINGS: &str = "crates/job-api/tests/recordings";
@@ -9,9 +10,9 @@ const RECORDINGS: &str = "crates/job-api/tests/recordings";
 pub(crate) fn run(options: &[&str]) -> Result<()> {
     let (version, options) = match options {
         ["--version", version, rest @ ..] => (*version, rest),
-        rest => (testbed_build::MAIN_VERSION, rest),
+        rest => (MAIN_VERSION, rest),
     };
-    let binaries = testbed_build::build(version)?;
+    let binaries = testbed_build::build(kubernetes(version)?)?;
     let status = workspace::cargo()
         .args(["run", "--package", "jobferry-testkit", "--bin", "record-job-api", "--", "--out", RECORDINGS])
         .args(options)

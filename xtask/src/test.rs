@@ -14,7 +14,8 @@ use anyhow::{Context, Result, bail, ensure};
 
 use crate::stopwatch::Stopwatch;
 use crate::test_report::{Report, Stage, Tests, Verdict};
-use crate::testbed_build::{self, INSTALL_GO, MAIN_VERSION, NEWEST_VERSION};
+use crate::testbed_build::{self, INSTALL_GO};
+use crate::testbed_products::{JOBSET, MAIN_VERSION, NEWEST_VERSION, kubernetes};
 use crate::{hot_paths, layering, workspace};
 
 pub(crate) fn run(options: &[&str]) -> Result<()> {
@@ -143,8 +144,9 @@ fn real_kubernetes(versions: Versions, prefix: &str) -> Result<(Tests, Verdict)>
     let mut command = workspace::cargo();
     command
         .args(["test", "--test", &format!("{prefix}*")])
-        .env("JOBFERRY_TESTBED", testbed_build::build(versions.manager)?)
-        .env("JOBFERRY_WORKER_TESTBED", testbed_build::build(versions.workers)?);
+        .env("JOBFERRY_TESTBED", testbed_build::build(kubernetes(versions.manager)?)?)
+        .env("JOBFERRY_WORKER_TESTBED", testbed_build::build(kubernetes(versions.workers)?)?)
+        .env("JOBFERRY_OPERATORS", testbed_build::build(JOBSET)?);
     cargo_test(&mut command, &["--ignored"])
 }
 

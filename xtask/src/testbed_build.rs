@@ -1,10 +1,10 @@
-//! `cargo xtask testbed build`: a real control plane from pinned Go modules.
+//! `cargo xtask testbed build`: a real control plane, and operators, from pinned Go modules.
 //!
 //! ```text
 //! testbed/kubernetes-1.35/go.mod ──► go build ──► CACHE/KEY.part-PID/ ──rename──► CACHE/KEY/{etcd,kube-apiserver,...}
 //! ```
 //!
-//! `CACHE` is `$XDG_CACHE_HOME/jobferry/testbed` (or `~/.cache/...`). `KEY` names the Kubernetes version and a hash of
+//! `CACHE` is `$XDG_CACHE_HOME/jobferry/testbed` (or `~/.cache/...`). `KEY` names the product, its version and a hash of
 //! everything that decides the binaries, so a changed pin or recipe never finds old ones. A lock file lets two builds
 //! of one key wait for each other, and the rename makes a directory appear only when it is whole.
 
@@ -15,25 +15,8 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::stopwatch::Stopwatch;
+use crate::testbed_products::{self, MAIN_VERSION, Product};
 use crate::workspace;
-
-/// The Kubernetes that everything is tested against by default.
-pub(crate) const MAIN_VERSION: &str = "1.35";
-/// The newest Kubernetes, added by `cargo xtask test --full`.
-pub(crate) const NEWEST_VERSION: &str = "1.37";
-
-/// Kueue, an opponent of `cargo xtask bench dispatch`: the package that its version is pinned by.
-const KUEUE: &str = "sigs.k8s.io/kueue";
-const KUEUE_MODULE: &str = "kueue-0.19";
-const KUEUE_TOOLS: [(&str, &str); 1] = [("sigs.k8s.io/kueue/cmd/kueue", "kueue")];
-
-/// Go package and the name of its binary (etcd's package is called `server`).
-const KUBERNETES_TOOLS: [(&str, &str); 4] = [
-    ("go.etcd.io/etcd/server/v3", "etcd"),
-    ("k8s.io/kubernetes/cmd/kube-apiserver", "kube-apiserver"),
-    ("k8s.io/kubernetes/cmd/kube-controller-manager", "kube-controller-manager"),
-    ("k8s.io/kubernetes/cmd/kubectl", "kubectl"),
-];
 
 /// Packages whose variables say which version a binary is. Without them it would call itself v0.0.0 and choose
 /// its feature gates and storage versions for that.
@@ -45,12 +28,13 @@ const BUILD_FLAGS: [&str; 3] = ["-mod=readonly", "-trimpath", "-buildvcs=false"]
 pub(crate) const INSTALL_GO: &str = "install Go 1.25 or newer (https://go.dev/doc/install) and put `go` on the PATH";
 
 pub(crate) fn run(options: &[&str]) -> Result<()> {
-    let version = match options {
-        [] => MAIN_VERSION,
-        ["--version", version] => version,
-        other => bail!("testbed build takes only --version 1.35|1.37, not `{}`", other.join(" ")),
+    let product = match options {
+        [] => testbed_products::kubernetes(MAIN_VERSION)?,
+        ["--version", version] => testbed_products::kubernetes(version)?,
+        ["--operator", name] => testbed_products::operator(name)?,
+        other => bail!("testbed build takes --version 1.35|1.37 or --operator NAME, not `{}`", other.join(" ")),
     };
-    println!("{}", build(version)?.display());
+    println!("{}", build(product)?.display());
     Ok(())
 }
 
@@ -60,29 +44,9 @@ pub(crate) fn go_is_installed() -> bool {
     probe.is_ok_and(|status| status.success())
 }
 
-/// Directory of the binaries of Kubernetes `minor` (such as `1.35`), built now or found in the cache.
-pub(crate) fn build(minor: &str) -> Result<PathBuf> {
-    build_by(&Recipe::of_kubernetes(minor)?)
-}
-
-/// An opponent: its binary, and its source, which holds the manifests.
-pub(crate) struct Kueue {
-    pub(crate) binary: PathBuf,
-    pub(crate) source: PathBuf,
-}
-
-/// Kueue, built now or found in the cache.
-pub(crate) fn build_kueue() -> Result<Kueue> {
-    let recipe = Recipe::read(KUEUE_MODULE, "Kueue", KUEUE, &KUEUE_TOOLS)?;
-    let binary = build_by(&recipe)?.join("kueue");
-    let answer = Command::new("go")
-        .args(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", KUEUE])
-        .current_dir(&recipe.module)
-        .output()
-        .with_context(|| format!("asking Go for the source of Kueue: {INSTALL_GO}"))?;
-    let source = PathBuf::from(String::from_utf8_lossy(&answer.stdout).trim());
-    ensure!(source.is_dir(), "`go list -m {KUEUE}` names no directory: {}", String::from_utf8_lossy(&answer.stderr));
-    Ok(Kueue { binary, source })
+/// Directory of the binaries and manifests of a product, built now or found in the cache.
+pub(crate) fn build(product: Product) -> Result<PathBuf> {
+    build_by(&Recipe::read(product)?)
 }
 
 fn build_by(recipe: &Recipe) -> Result<PathBuf> {
@@ -91,7 +55,7 @@ fn build_by(recipe: &Recipe) -> Result<PathBuf> {
     if finished.is_dir() {
         return Ok(finished);
     }
-    let what = format!("{} {}", recipe.product, recipe.version);
+    let what = format!("{} {}", recipe.product.name, recipe.version);
     ensure!(go_is_installed(), "building {what} needs Go: {INSTALL_GO}");
     fs::create_dir_all(&cache).with_context(|| format!("creating the cache {}", cache.display()))?;
     let _lock = lock(&cache.join(format!("{}.lock", recipe.key())))?;
@@ -104,13 +68,14 @@ fn build_by(recipe: &Recipe) -> Result<PathBuf> {
     fs::create_dir(&unfinished).with_context(|| format!("creating {}", unfinished.display()))?;
     let stopwatch = Stopwatch::start();
     eprintln!("Building {what} in {} (some minutes the first time)", finished.display());
-    for (step, (package, binary)) in recipe.tools.iter().enumerate() {
-        eprint!("  [{}/{}] {binary} ... ", step + 1, recipe.tools.len());
+    for (step, (package, binary)) in recipe.product.tools.iter().enumerate() {
+        eprint!("  [{}/{}] {binary} ... ", step + 1, recipe.product.tools.len());
         let step_time = Stopwatch::start();
         recipe.compile(package, &unfinished.join(binary))?;
         eprintln!("{step_time}");
     }
     recipe.check_version(&unfinished)?;
+    recipe.keep_manifests(&unfinished)?;
     fs::rename(&unfinished, &finished).with_context(|| format!("moving the binaries to {}", finished.display()))?;
     remove_unfinished(&cache, &recipe.key())?; // of a killed build whose compiler lived on
     eprintln!("Built {what} in {stopwatch}");
@@ -119,50 +84,37 @@ fn build_by(recipe: &Recipe) -> Result<PathBuf> {
 
 /// Everything that decides what the binaries are.
 struct Recipe {
-    module: PathBuf,
-    product: &'static str,
-    tools: &'static [(&'static str, &'static str)],
+    product: Product,
+    /// Where its `go.mod` is.
+    directory: PathBuf,
     /// Without the `v`: `1.35.8`.
     version: String,
     hash: u64,
 }
 
 impl Recipe {
-    fn of_kubernetes(minor: &str) -> Result<Self> {
-        let module = format!("kubernetes-{minor}");
-        ensure!(
-            workspace::root().join("testbed").join(&module).is_dir(),
-            "no test bed for Kubernetes {minor}: there are {MAIN_VERSION} (the default) and {NEWEST_VERSION}"
-        );
-        Self::read(&module, "Kubernetes", "k8s.io/kubernetes", &KUBERNETES_TOOLS)
-    }
-
-    /// `pin` is the Go module whose version is the product's.
-    fn read(
-        module: &str,
-        product: &'static str,
-        pin: &str,
-        tools: &'static [(&'static str, &'static str)],
-    ) -> Result<Self> {
-        let module = workspace::root().join("testbed").join(module);
+    fn read(product: Product) -> Result<Self> {
+        let directory = workspace::root().join("testbed").join(product.directory);
         let read = |name: &str| {
-            let path = module.join(name);
+            let path = directory.join(name);
             fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))
         };
         let (go_mod, go_sum) = (read("go.mod")?, read("go.sum")?);
-        let version = pinned_version(&go_mod, pin)
-            .with_context(|| format!("no `{pin} vX.Y.Z` in {}/go.mod", module.display()))?;
-        let mut recipe = Self { module, product, tools, version, hash: 0 };
+        let version = pinned_version(&go_mod, product.module)
+            .with_context(|| format!("no `{} vX.Y.Z` in {}/go.mod", product.module, directory.display()))?;
+        let mut recipe = Self { product, directory, version, hash: 0 };
         let platform = format!("{} {}", std::env::consts::OS, std::env::consts::ARCH);
         let flags = BUILD_FLAGS.join(" ");
-        let tools: Vec<String> = tools.iter().map(|(package, binary)| format!("{package} {binary}")).collect();
-        let tools = tools.join(" ");
-        recipe.hash = fnv1a(&[&go_mod, &go_sum, &flags, &recipe.linker_flags(), &tools, &platform]);
+        let tools: Vec<String> = product.tools.iter().map(|(package, binary)| format!("{package} {binary}")).collect();
+        let (tools, linker_flags) = (tools.join(" "), recipe.linker_flags());
+        let mut texts = vec![go_mod.as_str(), &go_sum, &flags, &linker_flags, &tools, &platform];
+        texts.extend(product.manifests);
+        recipe.hash = fnv1a(&texts);
         Ok(recipe)
     }
 
     fn key(&self) -> String {
-        format!("{}-{}-{:016x}", self.product.to_lowercase(), self.version, self.hash)
+        format!("{}-{}-{:016x}", self.product.name.to_lowercase(), self.version, self.hash)
     }
 
     fn linker_flags(&self) -> String {
@@ -184,13 +136,34 @@ impl Recipe {
             .args(["-ldflags", &self.linker_flags(), "-o"])
             .arg(binary)
             .arg(package)
-            .current_dir(&self.module)
+            .current_dir(&self.directory)
             .env("CGO_ENABLED", "0")
             .env("GOWORK", "off")
             .stdout(Stdio::null())
             .status()
             .context("running `go build`")?;
-        ensure!(status.success(), "`go build {package}` in {} failed ({status})", self.module.display());
+        ensure!(status.success(), "`go build {package}` in {} failed ({status})", self.directory.display());
+        Ok(())
+    }
+
+    /// Copies the manifests from Go's module cache, which others may empty.
+    fn keep_manifests(&self, destination: &Path) -> Result<()> {
+        if self.product.manifests.is_empty() {
+            return Ok(());
+        }
+        let module = self.product.module;
+        let answer = Command::new("go")
+            .args(["list", "-mod=readonly", "-m", "-f", "{{.Dir}}", module])
+            .current_dir(&self.directory)
+            .env("GOWORK", "off")
+            .output()
+            .context("running `go list`")?;
+        let source = PathBuf::from(String::from_utf8_lossy(&answer.stdout).trim());
+        let complaint = String::from_utf8_lossy(&answer.stderr);
+        ensure!(source.is_dir(), "`go list -m {module}` names no directory: {complaint}");
+        for path in self.product.manifests {
+            copy(&source.join(path), &destination.join(path)).with_context(|| format!("copying {path} of {module}"))?;
+        }
         Ok(())
     }
 
@@ -240,6 +213,21 @@ fn lock(path: &Path) -> Result<File> {
     Ok(file)
 }
 
+/// Copies a file, or a directory with all that is in it.
+fn copy(from: &Path, to: &Path) -> Result<()> {
+    if from.is_dir() {
+        fs::create_dir_all(to)?;
+        for entry in fs::read_dir(from)? {
+            let entry = entry?;
+            copy(&entry.path(), &to.join(entry.file_name()))?;
+        }
+        return Ok(());
+    }
+    to.parent().map_or(Ok(()), fs::create_dir_all)?;
+    fs::write(to, fs::read(from)?)?; // not its mode: files of the module cache are read-only
+    Ok(())
+}
+
 /// What interrupted builds of this key left behind. Called with the lock held, so nobody is using it.
 fn remove_unfinished(cache: &Path, key: &str) -> Result<()> {
     for entry in fs::read_dir(cache).with_context(|| format!("reading {}", cache.display()))? {
@@ -254,6 +242,7 @@ fn remove_unfinished(cache: &Path, key: &str) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::testbed_products::{NEWEST_VERSION, OPERATORS};
 
     #[test]
     fn the_version_is_the_one_that_go_mod_pins() {
@@ -266,8 +255,15 @@ mod tests {
     #[test]
     fn both_test_beds_pin_a_patch_of_the_minor_they_are_named_after() {
         for minor in [MAIN_VERSION, NEWEST_VERSION] {
-            let recipe = Recipe::of_kubernetes(minor).unwrap();
+            let recipe = Recipe::read(testbed_products::kubernetes(minor).unwrap()).unwrap();
             assert!(recipe.version.starts_with(&format!("{minor}.")), "{minor} pins {}", recipe.version);
+        }
+    }
+
+    #[test]
+    fn every_operator_is_pinned() {
+        for product in OPERATORS {
+            Recipe::read(product).unwrap();
         }
     }
 
@@ -280,8 +276,9 @@ mod tests {
 
     #[test]
     fn the_linker_stamps_the_true_version() {
-        let (module, version) = (PathBuf::new(), "1.35.8".into());
-        let recipe = Recipe { module, product: "Kubernetes", tools: &KUBERNETES_TOOLS, version, hash: 0 };
+        let (directory, version) = (PathBuf::new(), "1.35.8".into());
+        let product = testbed_products::kubernetes(MAIN_VERSION).unwrap();
+        let recipe = Recipe { product, directory, version, hash: 0 };
         let flags = recipe.linker_flags();
         assert!(flags.contains("-X k8s.io/component-base/version.gitVersion=v1.35.8"));
         assert!(flags.contains("-X k8s.io/client-go/pkg/version.gitMinor=35"));

@@ -7,10 +7,11 @@ use std::os::unix::process::CommandExt;
 
 use anyhow::{Result, bail};
 
+use crate::testbed_products::{MAIN_VERSION, kubernetes};
 use crate::{testbed_build, workspace};
 
 pub(crate) fn run(options: &[&str]) -> Result<()> {
-    let mut version = testbed_build::MAIN_VERSION;
+    let mut version = MAIN_VERSION;
     let mut passed_on = Vec::new();
     let mut options = options.iter();
     while let Some(option) = options.next() {
@@ -22,7 +23,7 @@ pub(crate) fn run(options: &[&str]) -> Result<()> {
             other => passed_on.push(other),
         }
     }
-    let binaries = testbed_build::build(version)?;
+    let binaries = testbed_build::build(kubernetes(version)?)?;
     let failed = workspace::cargo()
         .current_dir(".") // a relative --dir means what it means to the caller
         .args(["run", "--package", "jobferry-testkit", "--bin", "testbed", "--", "up"])

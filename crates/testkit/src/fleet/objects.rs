@@ -17,16 +17,21 @@ pub struct Objects {
 impl Fleet {
     /// Objects on the management cluster; `collection` is their path.
     pub fn on_manager(&self, collection: &str) -> Objects {
-        Objects { client: self.manager.clone(), collection: collection.to_owned() }
+        Objects::on(&self.manager, collection)
     }
 
     /// Objects on a worker.
     pub fn on_worker(&self, worker: &str, collection: &str) -> Objects {
-        Objects { client: self.worker(worker).clone(), collection: collection.to_owned() }
+        Objects::on(self.worker(worker), collection)
     }
 }
 
 impl Objects {
+    /// Those at this path.
+    pub(crate) fn on(client: &Client, collection: &str) -> Self {
+        Self { client: client.clone(), collection: collection.to_owned() }
+    }
+
     /// Creates an object, unless it exists.
     pub async fn create(&self, object: &Value) -> Result<(), ScenarioError> {
         create(&self.client, &self.collection, object).await

@@ -126,8 +126,8 @@ impl Subject {
     async fn placed(&self, fleet: &Fleet, name: &str) -> Result<Placed, crate::fleet::ScenarioError> {
         let manager = fleet.on_manager(&self.collection());
         manager.create(&self.object(name, &self.spec)).await?;
-        let object = manager.until(name, "placed", |object| worker_of(object).is_some()).await?;
-        let on = worker_of(&object).unwrap_or_default().to_owned();
+        let object = manager.until(name, "placed", |object| chosen_worker(object).is_some()).await?;
+        let on = chosen_worker(&object).unwrap_or_default().to_owned();
         let worker = fleet.on_worker(&on, &self.collection());
         let mirror = worker.until(name, "mirrored", |_| true).await?;
         Ok(Placed { manager, worker, on, mirror })
@@ -142,7 +142,7 @@ struct Placed {
     mirror: Value,
 }
 
-fn worker_of(object: &Value) -> Option<&str> {
+pub(super) fn chosen_worker(object: &Value) -> Option<&str> {
     object["metadata"]["labels"]["jobferry.dev/worker"].as_str()
 }
 
@@ -212,7 +212,7 @@ pub async fn it_waits_while_it_is_suspended(fleet: &Fleet, subject: &Subject) ->
     // Another one that comes later is placed: so this one was looked at.
     let at = subject.placed(fleet, "other").await?;
     assert!(at.worker.find("held").await?.is_none());
-    assert_eq!(worker_of(&manager.find("held").await?.unwrap_or_default()), None);
+    assert_eq!(chosen_worker(&manager.find("held").await?.unwrap_or_default()), None);
     Ok(())
 }
 
@@ -296,7 +296,7 @@ pub async fn it_outlives_the_dispatcher(fleet: &Fleet, subject: &Subject) -> Out
     at.worker.report("nightly", &subject.succeeded).await?;
     fleet.start_dispatcher().await;
     let end = at.manager.until("nightly", "its end", |object| includes(&object["status"], &subject.succeeded)).await?;
-    assert_eq!(worker_of(&end), Some(at.on.as_str()));
+    assert_eq!(chosen_worker(&end), Some(at.on.as_str()));
     assert_eq!(at.worker.find("nightly").await?.unwrap_or_default()["metadata"]["uid"], at.mirror["metadata"]["uid"]);
     let elsewhere = fleet.workers.keys().find(|worker| **worker != at.on).cloned().unwrap_or_default();
     assert!(fleet.on_worker(&elsewhere, &subject.collection()).find("nightly").await?.is_none());

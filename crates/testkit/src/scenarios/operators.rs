@@ -1,0 +1,191 @@
+//! The life of a workload whose kind's own operator runs, on the manager as well as on the workers.
+
+use std::collections::BTreeMap;
+
+use jobferry_core::kind::{Kind, Path, Table};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use super::dispatch::Outcome;
+use super::kinds::chosen_worker;
+use crate::fleet::{Fleet, Namespace, Objects, Place, ScenarioError};
+use crate::{EXIT_CODE, RUN_SECONDS};
+
+/// The name of every object here: each has a namespace of its own.
+const NAME: &str = "nightly";
+
+/// An object of a kind, and how it looks in the course of its life. Fields are named as in a kind's rules.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Specimen {
+    /// Handed to the dispatcher.
+    object: Value,
+    /// What makes pods: their script goes there.
+    pod_templates: Vec<String>,
+    running: State,
+    succeeded: State,
+    failed: State,
+    suspension: Suspension,
+}
+
+/// Fields and the values that they have.
+type State = BTreeMap<String, Value>;
+
+#[derive(Deserialize)]
+struct Suspension {
+    /// The field that suspends an object when it is true.
+    field: String,
+    /// How the status of a suspended object looks.
+    shows: State,
+}
+
+/// What its pods do.
+#[derive(Clone, Copy)]
+enum Script {
+    Succeed,
+    Fail,
+    RunOn,
+}
+
+impl Specimen {
+    /// Reads a specimen.
+    pub fn read(text: &str) -> Self {
+        serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("a specimen that cannot be read: {error}"))
+    }
+
+    fn kind(&self) -> Kind {
+        let table = Table::built_in().unwrap_or_else(|error| panic!("{error}"));
+        let Some((_, kind)) = table.of(&self.object) else { panic!("{} is not built in", self.object["kind"]) };
+        kind.clone()
+    }
+
+    fn object(&self, script: Script) -> Value {
+        let annotations = match script {
+            Script::Succeed => json!({}),
+            Script::Fail => json!({EXIT_CODE: "1"}),
+            Script::RunOn => json!({RUN_SECONDS: "3600"}),
+        };
+        let mut object = self.object.clone();
+        object["metadata"]["name"] = NAME.into();
+        for templates in &self.pod_templates {
+            for (template, _) in path(templates).find(&self.object) {
+                path(&format!("{template}.metadata.annotations")).set(&mut object, annotations.clone());
+            }
+        }
+        object
+    }
+
+    /// The same, left to the kind's own operator.
+    fn not_delegated(&self, script: Script) -> Value {
+        let mut object = self.object(script);
+        if let Some(managed_by) = self.kind().managed_by {
+            managed_by.path.remove(&mut object);
+        }
+        object
+    }
+
+    fn suspend(&self, suspend: bool) -> Value {
+        let mut change = Value::Object(Map::new());
+        path(&self.suspension.field).set(&mut change, suspend.into());
+        change
+    }
+}
+
+fn path(text: &str) -> Path {
+    text.parse().unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn shows(state: &State) -> impl Fn(&Value) -> bool {
+    let wanted: Vec<(Path, Value)> = state.iter().map(|(field, value)| (path(field), value.clone())).collect();
+    move |object| wanted.iter().all(|(field, value)| field.first(object) == Some(value))
+}
+
+/// Objects of one kind in a namespace of their own.
+struct Stage<'a> {
+    fleet: &'a Fleet,
+    namespace: Namespace<'a>,
+    collection: String,
+}
+
+impl<'a> Stage<'a> {
+    async fn set(fleet: &'a Fleet, kind: &Kind, what: &str) -> Result<Self, ScenarioError> {
+        let namespace = fleet.namespace(&format!("{}-{what}", kind.kind.to_lowercase())).await?;
+        let collection = format!("/apis/{}/namespaces/{}/{}", kind.api_version(), namespace.name(), kind.plural);
+        Ok(Self { fleet, namespace, collection })
+    }
+
+    fn manager(&self) -> Objects {
+        self.fleet.on_manager(&self.collection)
+    }
+
+    /// Submits an object and waits for its mirror: which worker has it, and the kind's objects there.
+    async fn dispatched(&self, object: &Value) -> Result<(Place, Objects), ScenarioError> {
+        self.manager().create(object).await?;
+        let placed = self.manager().until(NAME, "placed", |object| chosen_worker(object).is_some()).await?;
+        let worker = chosen_worker(&placed).unwrap_or_default();
+        let mirrors = self.fleet.on_worker(worker, &self.collection);
+        mirrors.until(NAME, "mirrored", |_| true).await?;
+        Ok((self.namespace.worker(worker), mirrors))
+    }
+
+    /// The operator of the manager left the object alone.
+    async fn nothing_ran_on_the_manager(&self) -> Outcome {
+        let manager = self.namespace.manager();
+        assert_eq!((manager.pods().await?, manager.jobs().await?.len()), (0, 0), "in {}", self.namespace.name());
+        Ok(())
+    }
+}
+
+/// An object that is handed over is left alone by the manager's operator and runs under the worker's: its progress and its
+/// end come back, it is suspended and resumed, and deleting it leaves nothing.
+pub async fn it_lives_under_its_operator(fleet: &Fleet, specimen: &Specimen) -> Outcome {
+    tokio::try_join!(
+        it_runs_on_the_manager_when_it_is_not_delegated(fleet, specimen),
+        it_ends_as_under_its_operator(fleet, specimen, Script::Succeed),
+        it_ends_as_under_its_operator(fleet, specimen, Script::Fail),
+        it_is_suspended_resumed_and_deleted(fleet, specimen),
+    )?;
+    Ok(())
+}
+
+/// The manager's operator does work: that it leaves the others alone means something.
+async fn it_runs_on_the_manager_when_it_is_not_delegated(fleet: &Fleet, specimen: &Specimen) -> Outcome {
+    let stage = Stage::set(fleet, &specimen.kind(), "here").await?;
+    stage.manager().create(&specimen.not_delegated(Script::Succeed)).await?;
+    stage.manager().until(NAME, "its end on the manager", shows(&specimen.succeeded)).await?;
+    assert!(stage.namespace.manager().pods().await? > 0, "its pods were on the manager");
+    Ok(())
+}
+
+async fn it_ends_as_under_its_operator(fleet: &Fleet, specimen: &Specimen, script: Script) -> Outcome {
+    let (what, end) = match script {
+        Script::Fail => ("failing", &specimen.failed),
+        Script::Succeed | Script::RunOn => ("succeeding", &specimen.succeeded),
+    };
+    let stage = Stage::set(fleet, &specimen.kind(), what).await?;
+    let (worker, mirrors) = stage.dispatched(&specimen.object(script)).await?;
+    stage.manager().until(NAME, what, shows(end)).await?;
+    let mirror = mirrors.find(NAME).await?.unwrap_or_default();
+    assert!(shows(end)(&mirror), "the end is the mirror's: {}", mirror["status"]);
+    assert!(worker.pods().await? > 0, "its pods were on the worker");
+    stage.nothing_ran_on_the_manager().await
+}
+
+async fn it_is_suspended_resumed_and_deleted(fleet: &Fleet, specimen: &Specimen) -> Outcome {
+    let stage = Stage::set(fleet, &specimen.kind(), "lasting").await?;
+    let manager = stage.manager();
+    let (worker, mirrors) = stage.dispatched(&specimen.object(Script::RunOn)).await?;
+    manager.until(NAME, "running", shows(&specimen.running)).await?;
+
+    manager.change(NAME, &specimen.suspend(true)).await?;
+    worker.until_no_pods().await?;
+    manager.until(NAME, "suspended", shows(&specimen.suspension.shows)).await?;
+    manager.change(NAME, &specimen.suspend(false)).await?;
+    manager.until(NAME, "running again", shows(&specimen.running)).await?;
+    assert!(worker.pods().await? > 0, "it is the worker that resumed it");
+
+    stage.nothing_ran_on_the_manager().await?;
+    manager.delete(NAME).await?;
+    mirrors.until_gone(NAME).await?;
+    worker.until_no_pods().await
+}
