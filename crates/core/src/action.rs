@@ -7,6 +7,7 @@ use k8s_openapi::api::batch::v1::JobStatus;
 use serde_json::Value;
 
 use crate::{
+    claim::Misfit,
     custom::KindRef,
     forward::Digest,
     record::Placement,
@@ -75,7 +76,7 @@ pub enum Action {
         /// The mirror.
         mirror: MirrorRef,
         /// What is wrong with it.
-        why: String,
+        misfit: Misfit,
     },
     /// Delete a finished workload of another kind than Job, whose time to live is over.
     DeleteWorkload,

@@ -30,7 +30,7 @@ pub enum Whose {
 /// Judges what a fresh read of the mirror's name found. `object` is the whole Job, `mirror` the same one read lean.
 pub fn whose(object: &Value, mirror: &Mirror, workload: &Workload, at: &Placement, origin: &str) -> Whose {
     let uid = workload.uid.as_str();
-    let from_here = object["metadata"]["labels"][labels::ORIGIN] == origin;
+    let from_here = is_watched(object, origin);
     let pods_are_ours = object["spec"]["template"]["metadata"]["labels"][labels::ORIGIN_UID] == uid;
     let marked = object["metadata"]["annotations"][annotations::ORIGIN_UID] == uid;
     if marked && from_here {
@@ -53,28 +53,72 @@ pub fn marks(mirror: &Mirror, workload: &Workload, at: &Placement, origin: &str)
     }})
 }
 
-/// What a worker made of the mirror that was sent, if it is not fit to run: marks that are gone (we would not find it
-/// again), another controller (the worker would not run it), or fields that its server does not have (it would run
-/// something else). What its admission adds is the worker's own business. One that was found may be that of an earlier
-/// attempt, made of another version of the workload: that is no alteration.
-pub fn altered(kind: &KindRef, sent: &Value, stored: &Value) -> Option<String> {
-    let kept = [("labels", labels::ORIGIN), ("annotations", annotations::ORIGIN_UID)];
-    let there = [("annotations", annotations::EPOCH), ("annotations", annotations::MANAGER_VERSION)];
-    let mark_of = |object: &Value, (group, key): (&str, &str)| object["metadata"][group][key].clone();
-    let changed = kept.into_iter().find(|mark| mark_of(sent, *mark) != mark_of(stored, *mark));
-    let lost = there.into_iter().find(|mark| mark_of(stored, *mark).is_null());
-    if let Some((_, key)) = changed.or(lost) {
-        return Some(format!("its admission takes off or changes our mark {key}"));
+/// What a worker made of a mirror, so that it is not fit to run.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Misfit {
+    /// A mark of ours is gone: we would not find the mirror again.
+    #[error("its admission takes off or changes our mark {0}")]
+    Mark(&'static str),
+    /// The worker would not run it.
+    #[error("its admission gives the mirror to another controller, {0}")]
+    Controller(String),
+    /// The worker would run something else.
+    #[error("its server drops spec.{0}")]
+    Dropped(String),
+}
+
+impl Misfit {
+    /// Whether somebody has put it right since. Another dispatcher does so: it takes a mirror without marks for one that
+    /// somebody took them off from, and follows it from then on.
+    pub fn is_mended(&self, kind: &KindRef, stored: &Value, uid: &str, origin: &str) -> bool {
+        let needed = match self {
+            Self::Dropped(_) => return false,
+            Self::Mark(mark) => mark,
+            Self::Controller(_) => labels::ORIGIN,
+        };
+        let needed = [labels::ORIGIN, annotations::ORIGIN_UID, needed];
+        let is_marked = !lost_marks(stored, uid, origin).any(|lost| needed.contains(&lost));
+        is_marked && kind.foreign_controller(stored).is_none()
+    }
+}
+
+/// What a worker made of the mirror that was sent, if it is not fit to run. What its admission adds is the worker's own
+/// business. One that was found may be that of an earlier attempt, made of another version of the workload: that is no
+/// alteration.
+pub fn misfit(kind: &KindRef, sent: &Value, stored: &Value) -> Option<Misfit> {
+    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+    let uid = text(&sent["metadata"]["annotations"][annotations::ORIGIN_UID]);
+    let origin = text(&sent["metadata"]["labels"][labels::ORIGIN]);
+    if let Some(mark) = lost_marks(stored, &uid, &origin).next() {
+        return Some(Misfit::Mark(mark));
     }
     if let Some(other) = kind.foreign_controller(stored) {
-        return Some(format!("its admission gives the mirror to another controller, {other}"));
+        return Some(Misfit::Controller(other.to_owned()));
     }
     let fields = sent["spec"].as_object().into_iter().flatten();
     // Operators of other kinds drop what says nothing, a `suspend: false` for example, when they write an object again.
     let says = |value: &Value| matches!(kind, KindRef::Job) || says_something(value);
     let matters = |value: &Value| !value.is_null() && value != DEFAULT_REPLACEMENT && says(value);
     let dropped = fields.filter(|(_, value)| matters(value)).find(|(field, _)| stored["spec"][*field].is_null());
-    dropped.map(|(field, _)| format!("its server drops spec.{field}"))
+    dropped.map(|(field, _)| Misfit::Dropped(field.clone()))
+}
+
+/// Whether our watch shows an object. Of one that it does not show nothing more would be heard.
+pub fn is_watched(object: &Value, origin: &str) -> bool {
+    object["metadata"]["labels"][labels::ORIGIN] == origin
+}
+
+/// The marks that a mirror of this workload should bear, and does not.
+fn lost_marks(stored: &Value, uid: &str, origin: &str) -> impl Iterator<Item = &'static str> {
+    let noted = &stored["metadata"]["annotations"];
+    [
+        (labels::ORIGIN, is_watched(stored, origin)),
+        (annotations::ORIGIN_UID, noted[annotations::ORIGIN_UID] == uid),
+        (annotations::EPOCH, !noted[annotations::EPOCH].is_null()),
+        (annotations::MANAGER_VERSION, !noted[annotations::MANAGER_VERSION].is_null()),
+    ]
+    .into_iter()
+    .filter_map(|(mark, kept)| (!kept).then_some(mark))
 }
 
 #[cfg(test)]
@@ -156,26 +200,38 @@ mod tests {
 
     #[test]
     fn a_mirror_that_came_back_altered_is_not_fit_to_run() {
-        assert_eq!(altered(&KindRef::Job, &sent(), &sent()), None);
+        assert_eq!(misfit(&KindRef::Job, &sent(), &sent()), None);
         let mut suspended = sent();
         suspended["spec"]["suspend"] = true.into();
         suspended["spec"]["managedBy"] = RESERVED.into();
-        assert_eq!(altered(&KindRef::Job, &sent(), &suspended), None, "a worker's own queue may hold it back");
+        assert_eq!(misfit(&KindRef::Job, &sent(), &suspended), None, "a worker's own queue may hold it back");
         let mut earlier = sent();
         earlier["metadata"]["annotations"]["jobferry.dev/manager-resource-version"] = "40".into();
-        assert_eq!(
-            altered(&KindRef::Job, &sent(), &earlier),
-            None,
-            "an earlier attempt was made of an earlier version"
-        );
+        assert_eq!(misfit(&KindRef::Job, &sent(), &earlier), None, "an earlier attempt was made of an earlier version");
         let mut delegated = sent();
         delegated["spec"]["managedBy"] = "example.com/other".into();
-        for (stored, expected) in [
-            (without(&[LABELS]), "its admission takes off or changes our mark jobferry.dev/origin"),
-            (delegated, "its admission gives the mirror to another controller, example.com/other"),
-            (without(&["/spec/successPolicy"]), "its server drops spec.successPolicy"),
+        for (stored, expected, told) in [
+            (
+                without(&[LABELS]),
+                Misfit::Mark(labels::ORIGIN),
+                "its admission takes off or changes our mark jobferry.dev/origin",
+            ),
+            (
+                delegated,
+                Misfit::Controller("example.com/other".into()),
+                "its admission gives the mirror to another controller, example.com/other",
+            ),
+            (
+                without(&["/spec/successPolicy"]),
+                Misfit::Dropped("successPolicy".into()),
+                "its server drops spec.successPolicy",
+            ),
         ] {
-            assert_eq!(altered(&KindRef::Job, &sent(), &stored).as_deref(), Some(expected));
+            assert_eq!(misfit(&KindRef::Job, &sent(), &stored).as_ref(), Some(&expected));
+            assert_eq!(expected.to_string(), told);
+            assert!(!expected.is_mended(&KindRef::Job, &stored, "u1", "o1"), "{expected}");
+            let can_be = !matches!(expected, Misfit::Dropped(_));
+            assert_eq!(expected.is_mended(&KindRef::Job, &sent(), "u1", "o1"), can_be, "{expected}");
         }
     }
 }

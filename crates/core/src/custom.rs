@@ -363,7 +363,7 @@ pub fn read_mirror(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result<M
         origin_uid: mark(api::annotations::ORIGIN_UID),
         epoch: mark(api::annotations::EPOCH).parse().ok(),
         manager_version: mark(api::annotations::MANAGER_VERSION).parse().ok(),
-        delegated: kind.foreign_controller(object).is_some(),
+        controller: kind.foreign_controller(object).map(str::to_owned),
         deleting: meta.deletion_timestamp.is_some(),
         forwarded: meta.annotations.get(api::annotations::FORWARDED).map(|mark| forward::digest(mark)),
         status,

@@ -6,6 +6,7 @@ use job_api::Rules;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
 use crate::{
+    claim::Misfit,
     custom::KindRef,
     forward::Digest,
     placement::WorkerView,
@@ -49,11 +50,13 @@ pub struct Memory {
     pub in_doubt: Option<Duration>,
     /// The manager answered a fresh read: this workload is gone. The version is the manager's own at that time.
     pub gone: Option<u64>,
-    /// The UID of a mirror that a worker altered beyond use, and that we deleted: it never counted.
-    pub discarded: Option<String>,
+    /// The UID of a mirror that a worker made something unusable of, and what that is. We delete it: it never counted.
+    pub discarded: Option<(String, Misfit)>,
     /// The version of the workload over which the manager refused a status as illegal. The same one is not sent again
     /// before the workload or its mirror has changed.
     pub status_refused: Option<String>,
+    /// The fingerprint of what this process told people last, and when (monotonic) that was.
+    pub told: Option<(u64, Duration)>,
     /// When (monotonic) its status was last written.
     pub status_written: Option<Duration>,
     /// The fingerprint of the status that was last written, of a kind other than Job. What is stored may differ for ever: a

@@ -12,6 +12,7 @@ use std::collections::BTreeMap;
 use crate::{
     claim::DEFAULT_REPLACEMENT,
     custom::{CustomMirror, CustomWorkload},
+    fingerprint::fingerprint,
     forward::{self, Digest, Forwarded},
     record::{Placement, Record},
 };
@@ -79,6 +80,13 @@ pub struct Told {
     pub at: Option<Time>,
 }
 
+impl Told {
+    /// What it says, whenever it was said.
+    pub fn fingerprint(&self) -> u64 {
+        fingerprint([u8::from(self.holds)].into_iter().chain(self.reason.bytes()).chain(self.message.bytes()))
+    }
+}
+
 /// A workload's copy on a worker.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mirror {
@@ -96,8 +104,8 @@ pub struct Mirror {
     pub epoch: Option<u32>,
     /// The manager's resourceVersion when it was made. `None`: the mark cannot be read.
     pub manager_version: Option<u64>,
-    /// Somebody gave it to another controller, so the worker does not run it.
-    pub delegated: bool,
+    /// Somebody gave it to this other controller, so the worker does not run it.
+    pub controller: Option<String>,
     /// Somebody asked for its deletion; its pods may still run.
     pub deleting: bool,
     /// A fingerprint of what was last forwarded to it. `None`: somebody took the mark off, and nothing is forwarded.
@@ -207,7 +215,7 @@ impl<'de> Deserialize<'de> for Mirror {
             origin_uid: wire.spec.template.origin_uid().unwrap_or(marks.origin_uid),
             epoch: marks.epoch.parse().ok(),
             manager_version: marks.manager_version.parse().ok(),
-            delegated: wire.spec.managed_by.as_deref().is_some_and(|name| name != job_api::managed_by::RESERVED),
+            controller: wire.spec.managed_by.filter(|name| name != job_api::managed_by::RESERVED),
             deleting: wire.metadata.deletion_timestamp.is_some(),
             forwarded: marks.forwarded.as_deref().map(forward::digest),
             status: wire.status,

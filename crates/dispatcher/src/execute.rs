@@ -1,5 +1,6 @@
 //! Carrying out single actions. What comes of each goes into the index; an `Err` means: plan again, after a while.
 
+mod discard;
 mod edit;
 mod manager;
 mod mirror;
@@ -88,8 +89,8 @@ pub(crate) async fn on_worker(
             }
             Ok(())
         }
-        (Action::DiscardMirror { placement, mirror, why }, Some(workload)) => {
-            mirror::discard(shared, client, workload, &placement, &mirror, why).await
+        (Action::DiscardMirror { placement, mirror, misfit }, Some(workload)) => {
+            discard::discard(shared, client, workload, &placement, &mirror, misfit).await
         }
         _ => Ok(()),
     }

@@ -5,6 +5,7 @@ use jobferry_api as api;
 use super::{Case, delete_pods_first, retire::doubtful_until};
 use crate::{
     action::{Action, Alarm},
+    claim::Misfit,
     knowledge::Sighting,
     project::project,
     record::Placement,
@@ -25,9 +26,10 @@ impl Case<'_> {
             return if mirror.deleting { Vec::new() } else { vec![delete_pods_first(&at.worker, mirror)] };
         }
         // Seen before the answer to its create, or that answer was lost. Nobody there will run it.
-        if mirror.delegated && at.mirror.is_none() && !mirror.deleting && !mirror.is_finished() {
-            let why = "its admission gives the mirror to another controller".to_owned();
-            return vec![Action::DiscardMirror { placement: at.clone(), mirror: mirror.into(), why }];
+        let counts = at.mirror.is_some() || mirror.is_finished();
+        if let Some(other) = mirror.controller.as_ref().filter(|_| !counts && !mirror.deleting) {
+            let misfit = Misfit::Controller(other.clone());
+            return vec![Action::DiscardMirror { placement: at.clone(), mirror: mirror.into(), misfit }];
         }
         let mut actions = self.copy_status(at, mirror);
         actions.extend(self.forward_edit(at, mirror));

@@ -74,9 +74,9 @@ impl Case<'_> {
         })
     }
 
-    /// Tells people, if it is news. What is said of a workload that was said to wait, or to be out of our sight, changes
-    /// once a minute at most: two dispatchers that see different things would otherwise contradict each other
-    /// without a pause.
+    /// Tells people, if it is news. Two dispatchers that see different things would contradict each other without a pause:
+    /// what is said of a workload that was said to wait, or to be out of our sight, changes once a minute at most, and
+    /// what we said within the last minute is not said again, whoever said something else since.
     pub(super) fn tell(&self, holds: bool, reason: &str, message: String) -> Vec<Action> {
         let now = self.around.now;
         let at = Some(Time(conditions::whole_seconds(now.wall)));
@@ -84,6 +84,10 @@ impl Case<'_> {
         let Some(before) = &self.workload.placed else { return vec![Action::Tell(told)] };
         if (before.holds, &before.reason, &before.message) == (holds, &told.reason, &told.message) {
             return Vec::new();
+        }
+        let said = self.known.memory.told.filter(|(said, _)| *said == told.fingerprint());
+        if let Some(again) = said.map(|(_, when)| when + WAITING_INTERVAL).filter(|again| *again > now.monotonic) {
+            return vec![Action::WakeAt(again)];
         }
         let lost = [api::conditions::REASON_WORKER_MISSING, api::conditions::REASON_RECORD_LOST];
         let out_of_sight = [&before.reason, &told.reason].into_iter().any(|reason| lost.contains(&reason.as_str()));

@@ -77,6 +77,8 @@ pub(super) async fn write_custom_status(
 
 pub(super) async fn tell(shared: &Arc<Shared>, workload: &Workload, told: &Told) -> Result<(), Unfinished> {
     let answer = patch_record(shared, workload, &patch::told(workload, told)).await?;
+    let now = shared.clock.now().monotonic;
+    shared.index.remember(&workload.uid, |memory| memory.told = Some((told.fingerprint(), now)));
     learn(shared, &workload.kind(), &answer)
 }
 

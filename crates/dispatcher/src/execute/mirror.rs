@@ -18,11 +18,10 @@ use kube::Client;
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
-use super::{Unfinished, decode, decode_mirror, decode_workload, failed, ground_of, log, name_of, read_raw};
+use super::{
+    Unfinished, decode, decode_mirror, decode_workload, discard::discard, failed, ground_of, log, name_of, read_raw,
+};
 use crate::{Shared, link};
-
-/// How often a mirror that is to be discarded is looked at again, if others write to it meanwhile.
-const DISCARD_TRIES: u32 = 5;
 
 pub(super) async fn create(
     shared: &Arc<Shared>,
@@ -93,53 +92,13 @@ async fn accept(
     let kind = workload.kind();
     let mirror = decode_mirror(shared, &kind, answer)?;
     let (uid, worker) = (&workload.uid, &placement.worker);
-    if let Some(why) = claim::altered(&kind, sent, &decode(answer)?) {
-        return discard(shared, client, workload, placement, &MirrorRef::from(&mirror), why).await;
+    if let Some(misfit) = claim::misfit(&kind, sent, &decode(answer)?) {
+        return discard(shared, client, workload, placement, &MirrorRef::from(&mirror), misfit).await;
     }
     tracing::info!(job = name_of(workload), worker, "mirror created");
     shared.metrics().mirrored(uid);
     shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
     Ok(())
-}
-
-/// Deletes a mirror that the worker made something unusable of.
-pub(super) async fn discard(
-    shared: &Arc<Shared>,
-    client: &Client,
-    workload: &Workload,
-    placement: &Placement,
-    mirror: &MirrorRef,
-    why: String,
-) -> Result<(), Unfinished> {
-    let (uid, worker) = (&workload.uid, &placement.worker);
-    shared.index.discard(uid, worker, &mirror.uid);
-    let mut mirror = mirror.clone();
-    for _ in 0..DISCARD_TRIES {
-        match send_delete(client, &mirror, Pods::First).await {
-            Err(error) if error.is_conflict() => {}
-            Err(error) if !error.is_not_found() => return Err(failed("delete the altered mirror", uid, &error)),
-            _ => {
-                refuse(shared, uid, placement, Ground::Altered, why);
-                return Ok(());
-            }
-        }
-        // It was written to since. If it has come to its end, that is a result.
-        match read_raw(client, &mirror.kind.object(&mirror.namespace, &mirror.name)).await {
-            Ok(answer) => {
-                let found = decode_mirror(shared, &mirror.kind, &answer)?;
-                if found.uid != mirror.uid {
-                    return Err(Unfinished::Again);
-                }
-                if found.is_finished() {
-                    return learn(shared, &mirror.kind, worker, &answer);
-                }
-                mirror.resource_version = found.resource_version;
-            }
-            Err(error) if error.is_not_found() => {}
-            Err(error) => return Err(failed("look at the altered mirror", uid, &error)),
-        }
-    }
-    Err(Unfinished::Again)
 }
 
 /// Reads the mirror's name on the worker of the workload's placement, fresh, from the cluster that the placement means.
@@ -186,22 +145,23 @@ async fn judge(
     let kind = workload.kind();
     let mirror = decode_mirror(shared, &kind, answer)?;
     let object: Value = decode(answer)?;
-    let altered = || sent.and_then(|sent| claim::altered(&kind, sent, &object));
-    if shared.index.is_discarded(&workload.uid, &mirror.uid) && !mirror.is_finished() {
-        if mirror.deleting {
+    if let Some(misfit) = shared.index.discarded(&workload.uid, &mirror.uid).filter(|_| !mirror.is_finished()) {
+        if misfit.is_mended(&kind, &object, &workload.uid, &shared.origin) {
+            shared.index.keep(&workload.uid);
+        } else if mirror.deleting {
             return Err(Unfinished::Again);
+        } else {
+            return discard(shared, client, workload, at, &MirrorRef::from(&mirror), misfit).await;
         }
-        let why = altered().unwrap_or_else(|| "it alters the mirror".to_owned());
-        return discard(shared, client, workload, at, &MirrorRef::from(&mirror), why).await;
     }
     match claim::whose(&object, &mirror, workload, at, &shared.origin) {
         // Of an earlier attempt whose answer was lost: it is looked at now as it would have been then. What has come to
         // its end is a result, whatever it was made of.
         Whose::Ours
-            if let Some(why) = altered()
+            if let Some(misfit) = sent.and_then(|sent| claim::misfit(&kind, sent, &object))
                 && !mirror.is_finished() =>
         {
-            discard(shared, client, workload, at, &MirrorRef::from(&mirror), why).await
+            discard(shared, client, workload, at, &MirrorRef::from(&mirror), misfit).await
         }
         // What ends while it is being removed is a result, if it is seen in time.
         Whose::Going if mirror.is_finished() => learn(shared, &kind, &at.worker, answer),
@@ -244,10 +204,16 @@ fn take_name_for_taken(shared: &Arc<Shared>, workload: &Workload, at: &Placement
     refuse(shared, &workload.uid, at, ground, why);
 }
 
+/// Takes over what a worker answered.
 pub(super) fn learn(shared: &Arc<Shared>, kind: &KindRef, worker: &str, answer: &[u8]) -> Result<(), Unfinished> {
     let mirror = decode_mirror(shared, kind, answer)?;
-    shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
-    Ok(())
+    if claim::is_watched(&decode(answer)?, &shared.origin) || mirror.is_finished() {
+        shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
+        return Ok(());
+    }
+    // Somebody took our label off. What is heard of it now would be the last: it is looked for, and marked again.
+    shared.lanes.plan_all(shared.index.delete_mirror(worker, mirror));
+    Err(Unfinished::Again)
 }
 
 /// Whether pods of this workload are left on the worker: evidence that a mirror existed. A worker that does not let us
@@ -266,7 +232,7 @@ async fn has_pods(client: &Client, uid: &str, namespace: &str) -> Result<bool, U
     }
 }
 
-fn refuse(shared: &Arc<Shared>, uid: &str, placement: &Placement, ground: Ground, why: String) {
+pub(super) fn refuse(shared: &Arc<Shared>, uid: &str, placement: &Placement, ground: Ground, why: String) {
     let (worker, epoch) = (&placement.worker, placement.epoch);
     tracing::warn!(uid, worker, ?ground, why, "the worker refuses the mirror");
     shared.metrics().refused(worker);
@@ -324,7 +290,7 @@ async fn look_again(
     }
 }
 
-async fn send_delete(client: &Client, mirror: &MirrorRef, pods: Pods) -> Result<(), CallError> {
+pub(super) async fn send_delete(client: &Client, mirror: &MirrorRef, pods: Pods) -> Result<(), CallError> {
     let policy = match pods {
         Pods::Later => "Background",
         Pods::First => "Foreground",

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use jobferry_core::{
+    claim::Misfit,
     custom::KindRef,
     knowledge::{Absence, Knowledge, Sighting},
     record::Placement,
@@ -66,7 +67,7 @@ impl Index {
         let mut state = self.lock();
         let Some(known) = state.workloads.get(&uid) else { return Vec::new() };
         // What never counted was not there.
-        if known.memory.discarded.as_ref() == Some(&last.uid) && !last.is_finished() || !bears_name(known, &last) {
+        if is_discarded(known, &last) || !bears_name(known, &last) {
             return Vec::new();
         }
         // The end of an old mirror says nothing about a new one of the same name.
@@ -128,11 +129,11 @@ impl Index {
     }
 
     /// The worker made something unusable of the mirror: it is deleted, and what is seen of it until then does not count.
-    pub(crate) fn discard(&self, uid: &str, worker: &str, mirror_uid: &str) {
+    pub(crate) fn discard(&self, uid: &str, worker: &str, mirror_uid: &str, misfit: &Misfit) {
         let mut state = self.lock();
         if state.workloads.contains_key(uid) {
             state.change(uid, |known| {
-                known.memory.discarded = Some(mirror_uid.to_owned());
+                known.memory.discarded = Some((mirror_uid.to_owned(), misfit.clone()));
                 let Some(Sighting::Present(seen) | Sighting::Vanished(seen)) = known.mirrors.get(worker) else {
                     return;
                 };
@@ -144,9 +145,16 @@ impl Index {
         }
     }
 
-    pub(crate) fn is_discarded(&self, uid: &str, mirror_uid: &str) -> bool {
+    /// Somebody has put the discarded mirror right: it counts from now on.
+    pub(crate) fn keep(&self, uid: &str) {
+        self.remember(uid, |memory| memory.discarded = None);
+    }
+
+    /// What was wrong with a mirror, if it was discarded.
+    pub(crate) fn discarded(&self, uid: &str, mirror_uid: &str) -> Option<Misfit> {
         let state = self.lock();
-        state.workloads.get(uid).is_some_and(|known| known.memory.discarded.as_deref() == Some(mirror_uid))
+        let discarded = state.workloads.get(uid)?.memory.discarded.as_ref();
+        discarded.filter(|(discarded, _)| discarded == mirror_uid).map(|(_, misfit)| misfit.clone())
     }
 }
 
@@ -168,9 +176,7 @@ impl State {
         if known.is_some_and(|known| !bears_name(known, &mirror)) {
             return None;
         }
-        let discarded = known.and_then(|known| known.memory.discarded.as_ref());
-        // It is deleted, because it never counted; unless it was faster and has come to its end: that is a result.
-        if discarded == Some(&mirror.uid) && !mirror.is_finished() {
+        if known.is_some_and(|known| is_discarded(known, &mirror)) {
             return None;
         }
         self.change(&uid, |known| {
@@ -203,6 +209,11 @@ fn vanish(known: &mut Knowledge, worker: &str) {
 fn bears_name(known: &Knowledge, mirror: &Mirror) -> bool {
     let is_its = |workload: &Workload| workload.namespace == mirror.namespace && workload.name == mirror.name;
     known.workload.as_ref().is_none_or(is_its)
+}
+
+/// Whether it is being deleted, because it never counted; unless it was faster and has come to its end: that is a result.
+fn is_discarded(known: &Knowledge, mirror: &Mirror) -> bool {
+    known.memory.discarded.as_ref().is_some_and(|(uid, _)| *uid == mirror.uid) && !mirror.is_finished()
 }
 
 /// Whether a sighting says more than this state of a mirror: it is of the same object and later.

@@ -2,6 +2,7 @@
 
 use super::*;
 use jobferry_core::{
+    claim::Misfit,
     knowledge::Absence,
     placement::{CREATE_SLOTS, Link},
     refusal::{Ground, Refusal},
@@ -65,7 +66,7 @@ fn the_end_of_a_mirror_that_never_counted_is_not_that_of_the_mirror() {
     let index = index(&["eu-1"]);
     index.apply_workload(placed("u1", 5, "eu-1"));
     index.apply_mirror("eu-1", mirror("u1", "m1", 11));
-    index.discard("u1", "eu-1", "m1");
+    index.discard("u1", "eu-1", "m1", &Misfit::Dropped("successPolicy".into()));
     index.delete_mirror("eu-1", mirror("u1", "m1", 12));
     assert_eq!(sighting(&index, "u1", "eu-1"), None);
 }

@@ -1,15 +1,15 @@
 //! Mirrors that a worker made something else of, and names that something else has.
 
 use super::*;
+use crate::claim::Misfit;
 
 #[test]
 fn a_mirror_that_was_given_to_another_controller_is_discarded_unless_it_has_counted() {
-    let delegated = || Mirror { delegated: true, ..mirror(&json!({})) };
+    let delegated = || Mirror { controller: Some("example.com/other".into()), ..mirror(&json!({})) };
     let seen = |at: &Placement, mirror| world().placed(at).mirror_on("eu-1", mirror).plan();
     let plan = seen(&placement(), delegated());
-    let [Action::DiscardMirror { placement: at, mirror, why }] = plan.as_slice() else { panic!("{plan:?}") };
-    assert_eq!((at, mirror), (&placement(), &the_mirror()));
-    assert!(why.contains("another controller"), "{why}");
+    let misfit = Misfit::Controller("example.com/other".into());
+    assert_eq!(plan, [Action::DiscardMirror { placement: placement(), mirror: the_mirror(), misfit }]);
     assert_eq!(seen(&placement(), Mirror { deleting: true, ..delegated() }), [], "it is going already");
     let counted = seen(&placement().with_mirror("m1"), delegated());
     assert!(!counted.iter().any(|action| matches!(action, Action::DiscardMirror { .. })), "{counted:?}");
@@ -88,8 +88,29 @@ fn an_edit_that_was_accepted_after_all_is_no_longer_told_as_refused() {
 }
 
 #[test]
+fn what_was_said_a_moment_ago_is_not_said_again_though_another_dispatcher_has_said_something_else_since() {
+    let other = json!({"type": "jobferry.dev/Placed", "status": "True", "reason": "Placed", "message": "on worker eu-1",
+                       "lastProbeTime": "2026-11-15T10:00:00Z", "lastTransitionTime": "2026-11-15T10:00:00Z"});
+    let seen = |memory: Memory| {
+        let mirror = Mirror { forwarded: Some(1), ..mirror(&json!({})) };
+        let digest = Forwarded::of(&world().job).digest();
+        let memory = Memory { edit_refused: Some((digest, refused_edit("no"))), ..memory };
+        world().placed(&placement()).condition(other.clone()).mirror_on("eu-1", mirror).remembering(memory).plan()
+    };
+    let first = seen(Memory::default());
+    let [Action::Tell(told), Action::WakeAt(_)] = &first[..] else { panic!("{first:?}") };
+    let said = |ago: u64| {
+        let when = NOW.monotonic.checked_sub(Duration::from_secs(ago)).unwrap();
+        seen(Memory { told: Some((told.fingerprint(), when)), ..Memory::default() })
+    };
+    assert!(!said(20).iter().any(|action| matches!(action, Action::Tell(_))));
+    assert!(said(20).contains(&Action::WakeAt(NOW.monotonic + Duration::from_secs(40))));
+    assert_eq!(said(60), first);
+}
+
+#[test]
 fn a_delegated_mirror_that_has_come_to_its_end_is_a_result() {
-    let ended = Mirror { delegated: true, ..complete() };
+    let ended = Mirror { controller: Some("example.com/other".into()), ..complete() };
     let plan = world().placed(&placement()).mirror_on("eu-1", ended).plan();
     assert!(matches!(&plan[..], [Action::WriteStatus { status, .. }] if status.succeeded == Some(1)), "{plan:?}");
 }
