@@ -86,6 +86,13 @@ pub fn fail(stored: &JobStatus, reason: &str, message: &str, now: Timestamp) -> 
     Some(next)
 }
 
+/// The status of a finished mirror as it was when its end was certain, and not yet there: with the condition that announces
+/// it, from which there is no way back.
+pub fn announced(mirror: &JobStatus) -> JobStatus {
+    let conditions = outcome::without_end(conditions_of(mirror));
+    JobStatus { conditions: Some(conditions), completion_time: None, ..mirror.clone() }
+}
+
 fn conditions_of(status: &JobStatus) -> &[JobCondition] {
     status.conditions.as_deref().unwrap_or_default()
 }

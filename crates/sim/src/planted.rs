@@ -44,8 +44,8 @@ pub const AT_THE_WIRE: [AtTheWire; 7] = [
     AtTheWire {
         sabotage: Sabotage::NoMarks,
         what: "mirrors without the mark of their origin",
-        // It is not found again, or is taken for altered and deleted while it runs.
-        promises: &["own-only", "budget", "calm"],
+        // It is not found again, or is taken for altered and deleted, over and over.
+        promises: &["own-only", "budget", "calm", "progress"],
         within: 5,
     },
     AtTheWire {

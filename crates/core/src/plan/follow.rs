@@ -7,7 +7,7 @@ use crate::{
     action::{Action, Alarm},
     claim::Misfit,
     knowledge::Sighting,
-    project::project,
+    project::{announced, project},
     record::Placement,
     time::STATUS_INTERVAL,
     workload::{Mirror, Told},
@@ -66,17 +66,17 @@ impl Case<'_> {
         if at.is_ahead_of(mirror) && !mirror.is_finished() {
             return Vec::new();
         }
-        // Its name will be free in a moment. Once the workload has ended no create that we know of may take that name.
+        // Its name will be free in a moment. Once the workload has ended no create that we know of may take that name: until
+        // then the end is announced, and so outlives the mirror and this process.
         let quiet = doubtful_until(self.known, self.around);
-        if mirror.is_finished() && mirror.deleting && quiet > now.monotonic {
-            return vec![Action::WakeAt(quiet)];
-        }
+        let wait = (mirror.is_finished() && mirror.deleting && quiet > now.monotonic).then_some(Action::WakeAt(quiet));
         if let (Some(custom), Some(seen)) = (&workload.custom, &mirror.custom) {
-            return self.copy_custom(at, mirror, custom, seen);
+            return wait.map_or_else(|| self.copy_custom(at, mirror, custom, seen), |wait| vec![wait]);
         }
-        let next = project(&workload.spec, &workload.status, &mirror.status, at.carried, self.around.rules, now.wall);
+        let seen = if wait.is_some() { &announced(&mirror.status) } else { &mirror.status };
+        let next = project(&workload.spec, &workload.status, seen, at.carried, self.around.rules, now.wall);
         let status = match next {
-            Ok(None) => return Vec::new(),
+            Ok(None) => return wait.into_iter().collect(),
             Ok(Some(status)) => status,
             Err(errors) => return vec![Action::Alarm(Alarm::IllegalStatus(errors))],
         };
@@ -87,7 +87,8 @@ impl Case<'_> {
         {
             return vec![Action::WakeAt(written + STATUS_INTERVAL)];
         }
-        vec![Action::WriteStatus { status: Box::new(status), placement: Some(at.copying(mirror)) }]
+        let write = Action::WriteStatus { status: Box::new(status), placement: Some(at.copying(mirror)) };
+        [write].into_iter().chain(wait).collect()
     }
 
     /// Each edit once. One that the worker refused is told to the user, and tried again after a while: whoever refuses a

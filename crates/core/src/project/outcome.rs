@@ -46,18 +46,32 @@ impl Direction {
 /// already, the mirror's own no longer counts, only that it has ended.
 pub(super) fn follow(list: &mut Vec<JobCondition>, seen: &[JobCondition], now: Timestamp) {
     let Some(direction) = Direction::of(list).or_else(|| Direction::of(seen)) else { return };
-    let terminal = holding(seen, direction.terminal());
-    if let Some(interim) = holding(seen, direction.interim()) {
-        copy(list, interim, now);
-    } else if let Some(terminal) = terminal
-        && !is_true(list, direction.interim())
+    if let Some(interim) = announcement(seen, direction)
+        && (holding(seen, direction.interim()).is_some() || !is_true(list, direction.interim()))
     {
-        // A worker older than 1.31 ends a Job without it; the manager's API server wants it.
-        copy(list, &JobCondition { type_: direction.interim().into(), ..terminal.clone() }, now);
+        copy(list, &interim, now);
     }
     if is_finished(seen) {
-        end(list, direction, terminal, now);
+        end(list, direction, holding(seen, direction.terminal()), now);
     }
+}
+
+/// The same conditions without the end, and with what announces it.
+pub(super) fn without_end(seen: &[JobCondition]) -> Vec<JobCondition> {
+    let mut list: Vec<JobCondition> = seen.to_vec();
+    if let Some(interim) = Direction::of(seen).and_then(|direction| announcement(seen, direction)) {
+        list.retain(|known| known.type_ != interim.type_);
+        list.push(interim);
+    }
+    list.retain(|known| ![COMPLETE, FAILED].contains(&known.type_.as_str()));
+    list
+}
+
+/// The interim condition. A worker older than 1.31 ends a Job without it; the manager's API server wants it.
+fn announcement(seen: &[JobCondition], direction: Direction) -> Option<JobCondition> {
+    let said = || holding(seen, direction.terminal()).cloned();
+    let interim = holding(seen, direction.interim()).cloned();
+    interim.or_else(|| Some(JobCondition { type_: direction.interim().into(), ..said()? }))
 }
 
 /// Adds the terminal condition: as the mirror `said` it, or with the reason of the interim condition that announced it.

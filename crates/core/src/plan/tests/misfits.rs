@@ -2,6 +2,7 @@
 
 use super::*;
 use crate::claim::Misfit;
+use k8s_openapi::api::batch::v1::JobStatus;
 
 #[test]
 fn a_mirror_that_was_given_to_another_controller_is_discarded_unless_it_has_counted() {
@@ -116,14 +117,28 @@ fn a_delegated_mirror_that_has_come_to_its_end_is_a_result() {
 }
 
 #[test]
-fn an_end_whose_name_is_about_to_be_free_waits_for_a_create_without_an_answer() {
+fn an_end_whose_name_is_about_to_be_free_is_announced_and_waits_for_a_create_without_an_answer() {
     let going = || Mirror { deleting: true, ..complete() };
-    let in_doubt = Memory { in_doubt: Some(NOW.monotonic), ..Memory::default() };
-    let quiet = NOW.monotonic + QUARANTINE;
-    let plan = world().placed(&placement()).mirror_on("eu-1", going()).remembering(in_doubt).plan();
-    assert_eq!(plan, [Action::WakeAt(quiet)]);
+    let in_doubt = || Memory { in_doubt: Some(NOW.monotonic), ..Memory::default() };
+    let wait = Action::WakeAt(NOW.monotonic + QUARANTINE);
+    let types = |status: &JobStatus| {
+        status.conditions.iter().flatten().map(|condition| condition.type_.clone()).collect::<Vec<_>>()
+    };
+    let plan = world().placed(&placement()).mirror_on("eu-1", going()).remembering(in_doubt()).plan();
+    let [Action::WriteStatus { status, placement: Some(at) }, waits] = &plan[..] else { panic!("{plan:?}") };
+    assert_eq!((types(status), waits), (vec!["SuccessCriteriaMet".to_owned()], &wait));
+    let announced = world().job("/status", serde_json::to_value(status).unwrap()).placed(at);
+    assert_eq!(announced.mirror_on("eu-1", going()).remembering(in_doubt()).plan(), [wait], "once");
+
+    // Another process, which never saw the mirror.
+    let proved = Memory { absent: Some(Absence::proved_for(at)), ..Memory::default() };
+    let later = world().job("/status", serde_json::to_value(status).unwrap()).placed(at).remembering(proved).plan();
+    let [Action::WriteStatus { status, .. }] = &later[..] else { panic!("{later:?}") };
+    assert!(types(status).contains(&"Complete".to_owned()), "{status:?}");
+
     let plan = world().placed(&placement()).mirror_on("eu-1", going()).plan();
-    assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "nothing is under way: {plan:?}");
+    let [Action::WriteStatus { status, .. }] = &plan[..] else { panic!("{plan:?}") };
+    assert!(types(status).contains(&"Complete".to_owned()), "nothing is under way: {status:?}");
 }
 
 #[test]
