@@ -41,7 +41,7 @@ usage: cargo xtask <command>
   bench hot-paths [--bless]              count instructions and allocations of the hot paths
   testbed build [--version 1.35|1.37]    build (or find in the cache) a real control plane; the last line
                                          on stdout is the directory of the binaries
-  testbed build --operator jobset        the same of an operator of another kind than Job
+  testbed build --operator NAME          the same of an operator of another kind than Job
   testbed up --clusters N --dir DIR      run N real clusters until Ctrl-C and print their kubeconfigs;
              [--version 1.35|1.37]       --no-runner leaves pods alone (by default a scripted node
              [--no-runner]               \"runs\" them, so that Jobs finish)";

@@ -15,7 +15,7 @@ use anyhow::{Context, Result, bail, ensure};
 use crate::stopwatch::Stopwatch;
 use crate::test_report::{Report, Stage, Tests, Verdict};
 use crate::testbed_build::{self, INSTALL_GO};
-use crate::testbed_products::{JOBSET, MAIN_VERSION, NEWEST_VERSION, kubernetes};
+use crate::testbed_products::{MAIN_VERSION, NEWEST_VERSION, OPERATORS, kubernetes};
 use crate::{hot_paths, layering, workspace};
 
 pub(crate) fn run(options: &[&str]) -> Result<()> {
@@ -141,12 +141,14 @@ fn real_kubernetes(versions: Versions, prefix: &str) -> Result<(Tests, Verdict)>
     if !testbed_build::go_is_installed() {
         return Ok((Tests::default(), Verdict::Skipped(format!("no Go here; to enable: {INSTALL_GO}"))));
     }
+    let operators = if prefix.starts_with("full_") { OPERATORS.as_slice() } else { &OPERATORS[..1] };
+    let operators = operators.iter().map(|operator| testbed_build::build(*operator)).collect::<Result<Vec<_>>>()?;
     let mut command = workspace::cargo();
     command
         .args(["test", "--test", &format!("{prefix}*")])
         .env("JOBFERRY_TESTBED", testbed_build::build(kubernetes(versions.manager)?)?)
         .env("JOBFERRY_WORKER_TESTBED", testbed_build::build(kubernetes(versions.workers)?)?)
-        .env("JOBFERRY_OPERATORS", testbed_build::build(JOBSET)?);
+        .env("JOBFERRY_OPERATORS", std::env::join_paths(operators)?);
     cargo_test(&mut command, &["--ignored"])
 }
 

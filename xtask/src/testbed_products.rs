@@ -43,8 +43,7 @@ pub(crate) const KUEUE: Product = Product {
     manifests: &["config/components/crd/bases", "config/components/webhook/manifests.yaml"],
 };
 
-/// The operator of a kind that every run of the tests dispatches.
-pub(crate) const JOBSET: Product = Product {
+const JOBSET: Product = Product {
     name: "JobSet",
     directory: "jobset-0.12",
     module: "sigs.k8s.io/jobset",
@@ -52,8 +51,48 @@ pub(crate) const JOBSET: Product = Product {
     manifests: &["config/components/crd/bases", "config/components/webhook/manifests.yaml"],
 };
 
-/// The operators that there are.
-pub(crate) const OPERATORS: [Product; 1] = [JOBSET];
+const TRAINING_OPERATOR: Product = Product {
+    name: "Training-Operator",
+    directory: "operators",
+    module: "github.com/kubeflow/training-operator",
+    tools: &[("github.com/kubeflow/training-operator/cmd/training-operator.v1", "training-operator")],
+    manifests: &["manifests/base/crds", "manifests/base/webhook/manifests.yaml"],
+};
+
+const TRAINER: Product = Product {
+    name: "Trainer",
+    directory: "operators",
+    module: "github.com/kubeflow/trainer/v2",
+    tools: &[("github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager", "trainer")],
+    manifests: &["manifests/base/crds", "manifests/base/webhook/manifests.yaml"],
+};
+
+const APPWRAPPER: Product = Product {
+    name: "AppWrapper",
+    directory: "operators",
+    module: "github.com/project-codeflare/appwrapper",
+    tools: &[("github.com/project-codeflare/appwrapper/cmd", "appwrapper")],
+    manifests: &["config/crd/bases"],
+};
+
+const MPI_OPERATOR: Product = Product {
+    name: "MPI-Operator",
+    directory: "operators",
+    module: "github.com/kubeflow/mpi-operator",
+    tools: &[("github.com/kubeflow/mpi-operator/cmd/mpi-operator", "mpi-operator")],
+    manifests: &["manifests/base/kubeflow.org_mpijobs.yaml"],
+};
+
+const TEKTON: Product = Product {
+    name: "Tekton",
+    directory: "operators",
+    module: "github.com/tektoncd/pipeline",
+    tools: &[("github.com/tektoncd/pipeline/cmd/controller", "tekton")],
+    manifests: &["config"],
+};
+
+/// The operators that there are. All but the first are for `cargo xtask test --full`.
+pub(crate) const OPERATORS: [Product; 6] = [JOBSET, TRAINING_OPERATOR, TRAINER, APPWRAPPER, MPI_OPERATOR, TEKTON];
 
 /// A control plane of Kubernetes `minor`, such as `1.35`.
 pub(crate) fn kubernetes(minor: &str) -> Result<Product> {

@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, sleep};
 
 pub use build::{OPERATORS_VARIABLE, OperatorBuild, OperatorMissing};
-pub use programs::{JOBSET, Program};
+pub use programs::*;
 
 use crate::cluster_error::doing;
 use crate::fleet::ScenarioError;
@@ -83,10 +83,15 @@ impl Operator {
         let process = installation.spawn(&group)?;
         let (log, ports) = (installation.log(), installation.ports);
         let mut operator = Self { name, cluster, log, process, ports, _group: group };
-        let Ports { webhook, health } = &operator.ports;
-        let awaited = if program.webhooks.is_some() { webhook } else { health }.number();
-        operator.until_listening(awaited).await?;
+        let Ports { webhook, health, .. } = &operator.ports;
+        let chosen = if program.webhooks.is_some() { webhook } else { health };
+        operator.until_listening(program.fixed_port.unwrap_or_else(|| chosen.number())).await?;
         Ok(operator)
+    }
+
+    /// Puts the definitions of an operator on a cluster, and does not start it.
+    pub async fn install(program: &Program, cluster: &RealCluster) -> Result<(), OperatorError> {
+        Installation::prepare(program, cluster).await?.install().await
     }
 
     async fn until_listening(&mut self, port: u16) -> Result<(), OperatorError> {

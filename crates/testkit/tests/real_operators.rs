@@ -3,7 +3,8 @@
 
 use futures::future::try_join_all;
 use jobferry_testkit::{
-    JOBSET, Operator, RealFleet,
+    Operator, RealFleet,
+    operator::JOBSET,
     scenarios::{self, Specimen},
 };
 
@@ -16,5 +17,9 @@ async fn a_job_set_lives_under_the_operator_of_its_worker() {
     let fleet = clusters.undispatched_with_kinds().await.unwrap();
     fleet.start_dispatcher().await;
     let specimen = Specimen::read(include_str!("../specimens/jobset.yaml"));
-    scenarios::it_lives_under_its_operator(&fleet, &specimen).await.unwrap();
+    tokio::try_join!(
+        scenarios::it_is_left_alone_on_the_manager(&fleet, &specimen),
+        scenarios::it_lives_on_its_worker(&fleet, &specimen),
+    )
+    .unwrap();
 }

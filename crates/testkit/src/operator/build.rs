@@ -61,9 +61,12 @@ impl OperatorBuild {
 }
 
 /// The documents of a YAML text.
-fn parse(text: &str) -> io::Result<Vec<Value>> {
+pub(super) fn parse(text: &str) -> io::Result<Vec<Value>> {
     let parts = text.split("\n---").map(|part| part.trim_start_matches("---").trim()).filter(|part| !part.is_empty());
-    parts.map(|part| serde_saphyr::from_str(part).map_err(io::Error::other)).collect()
+    let documents: io::Result<Vec<Value>> =
+        parts.map(|part| serde_saphyr::from_str(part).map_err(io::Error::other)).collect();
+    // Some texts begin with a document that is nothing but comments.
+    documents.map(|documents| documents.into_iter().filter(|document| !document.is_null()).collect())
 }
 
 #[cfg(test)]
@@ -83,7 +86,7 @@ mod tests {
 
     #[test]
     fn every_document_of_a_text_is_read() {
-        let documents = parse("---\nkind: A\n---\nkind: B\n").unwrap();
+        let documents = parse("# A license.\n---\nkind: A\n---\nkind: B\n").unwrap();
         assert_eq!(documents.iter().map(|document| &document["kind"]).collect::<Vec<_>>(), ["A", "B"]);
     }
 }

@@ -13,7 +13,7 @@ use kube::Client;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 
-use super::build::OperatorBuild;
+use super::build::{OperatorBuild, parse};
 use super::programs::{Program, Webhooks};
 use super::{LOOK_EVERY, OperatorError};
 use crate::cluster_error::doing;
@@ -24,6 +24,8 @@ use crate::{ClusterError, ProcessGroup, RealCluster, User};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const ADMISSION: &str = "/apis/admissionregistration.k8s.io/v1";
+/// Where operators look for their certificate, below the directory for temporary files, unless they are told otherwise.
+const CERTIFICATES: &str = "k8s-webhook-server/serving-certs";
 /// One answer of a cluster.
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 
@@ -31,6 +33,13 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub(super) struct Ports {
     pub(super) webhook: Port,
     pub(super) health: Port,
+    spare: Port,
+}
+
+impl Ports {
+    fn reserve() -> io::Result<Self> {
+        Ok(Self { webhook: Port::reserve()?, health: Port::reserve()?, spare: Port::reserve()? })
+    }
 }
 
 /// An operator on its way to a cluster.
@@ -53,25 +62,31 @@ impl<'a> Installation<'a> {
         let (name, client) = (cluster.name().to_owned(), cluster.client(User::Admin).await?);
         let kubeconfig = cluster.kubeconfig_path(User::Admin);
         let directory = cluster.directory().join(program.name);
-        let ports = Port::reserve().and_then(|webhook| Ok(Ports { webhook, health: Port::reserve()? }));
-        let ports = doing("reserving ports", ports)?;
-        let written = write_certificate(cluster.directory(), &directory);
+        let ports = doing("reserving ports", Ports::reserve())?;
+        let written = write_certificate(cluster.directory(), &directory.join(CERTIFICATES));
         let authority = doing(format!("writing the files of operator {}", program.name), written)?;
         let installation = Self { program, build, cluster: name, client, kubeconfig, authority, directory, ports };
         for (name, text) in program.files {
             let path = installation.directory.join(name);
-            doing(format!("writing {}", path.display()), fs::write(&path, installation.filled_in(text)))?;
+            doing(format!("writing {}", path.display()), write(&path, &installation.filled_in(text)))?;
         }
         Ok(installation)
     }
 
     /// Puts definitions and webhooks on the cluster, and waits until its API server knows them.
     pub(super) async fn install(&self) -> Result<(), OperatorError> {
-        for definition in self.manifests(self.program.definitions)? {
-            self.create(DEFINITIONS, &definition).await?;
-            // It is served a moment after it was created.
-            let served = Objects::on(&self.client, &collection_of(&definition)).until_gone("nobody").await;
-            served.map_err(|source| self.refused(source))?;
+        let objects = doing("reading the objects of an operator", parse(&self.filled_in(self.program.objects)))?;
+        for object in &objects {
+            self.create_of_core(object).await?;
+        }
+        for path in self.program.manifests {
+            for manifest in self.manifests(path)? {
+                match manifest["kind"].as_str() {
+                    Some("CustomResourceDefinition") => self.define(&manifest).await?,
+                    Some("ConfigMap") => self.create_of_core(&manifest).await?,
+                    _ => {} // how it would be deployed
+                }
+            }
         }
         match self.program.webhooks {
             Some(webhooks) => self.register(webhooks).await,
@@ -79,18 +94,38 @@ impl<'a> Installation<'a> {
         }
     }
 
+    async fn define(&self, definition: &Value) -> Result<(), OperatorError> {
+        self.create(DEFINITIONS, definition).await?;
+        // It is served a moment after it was created.
+        let served = Objects::on(&self.client, &collection_of(definition)).until_gone("nobody").await;
+        served.map_err(|source| self.refused(source))
+    }
+
+    /// Creates an object of the API group that has no name.
+    async fn create_of_core(&self, object: &Value) -> Result<(), OperatorError> {
+        let plural = plural_of(object);
+        let namespace = object["metadata"]["namespace"].as_str();
+        let collection = namespace.map_or_else(
+            || format!("/api/v1/{plural}"),
+            |namespace| format!("/api/v1/namespaces/{namespace}/{plural}"),
+        );
+        self.create(&collection, object).await
+    }
+
     async fn register(&self, webhooks: Webhooks) -> Result<(), OperatorError> {
         for mut configuration in self.manifests(webhooks.configurations)? {
             // Operators that were made by the same tool call theirs the same.
             let generic = configuration["metadata"]["name"].as_str().unwrap_or_default();
             configuration["metadata"]["name"] = format!("{}-{generic}", self.program.name).into();
-            for webhook in configuration["webhooks"].as_array_mut().into_iter().flatten() {
+            let mut hooks = configuration["webhooks"].as_array().cloned().unwrap_or_default();
+            hooks.retain(|hook| !webhooks.but.iter().any(|resource| hook["rules"][0]["resources"][0] == *resource));
+            for webhook in &mut hooks {
                 let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap_or_default();
                 let url = format!("https://127.0.0.1:{}{path}", self.ports.webhook.number());
                 webhook["clientConfig"] = json!({"url": url, "caBundle": BASE64_STANDARD.encode(&self.authority)});
             }
-            let plural = format!("{}s", configuration["kind"].as_str().unwrap_or_default().to_lowercase());
-            self.create(&format!("{ADMISSION}/{plural}"), &configuration).await?;
+            configuration["webhooks"] = hooks.into();
+            self.create(&format!("{ADMISSION}/{}", plural_of(&configuration)), &configuration).await?;
         }
         self.until_called(webhooks.probe).await
     }
@@ -142,18 +177,31 @@ impl<'a> Installation<'a> {
     fn filled_in(&self, text: &str) -> String {
         text.replace("{directory}", &self.directory.display().to_string())
             .replace("{kubeconfig}", &self.kubeconfig.display().to_string())
+            .replace("{certificates}", &self.directory.join(CERTIFICATES).display().to_string())
             .replace("{webhook}", &self.ports.webhook.number().to_string())
             .replace("{health}", &self.ports.health.number().to_string())
+            .replace("{spare}", &self.ports.spare.number().to_string())
     }
 }
 
 /// Gives an operator the certificate that its cluster's API server has: it is for everything on loopback. Returns the
 /// authority that signed it.
 fn write_certificate(cluster: &Path, directory: &Path) -> io::Result<String> {
-    fs::create_dir(directory)?;
+    fs::create_dir_all(directory)?;
     fs::copy(cluster.join("serving.crt"), directory.join("tls.crt"))?;
     fs::copy(cluster.join("serving.key"), directory.join("tls.key"))?;
     fs::read_to_string(cluster.join("ca.crt"))
+}
+
+/// Writes a file into a directory that may have to be made.
+fn write(path: &Path, text: &str) -> io::Result<()> {
+    path.parent().map_or(Ok(()), fs::create_dir_all)?;
+    fs::write(path, text)
+}
+
+/// What the objects of its kind are called in URLs.
+fn plural_of(object: &Value) -> String {
+    format!("{}s", object["kind"].as_str().unwrap_or_default().to_lowercase())
 }
 
 /// The collection of all objects of a definition.
