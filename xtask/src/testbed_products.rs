@@ -91,8 +91,17 @@ const TEKTON: Product = Product {
     manifests: &["config"],
 };
 
+const KUBERAY: Product = Product {
+    name: "KubeRay",
+    directory: "kuberay-1.6",
+    module: "github.com/ray-project/kuberay/ray-operator",
+    tools: &[("github.com/ray-project/kuberay/ray-operator", "kuberay")],
+    manifests: &["config/crd/bases"],
+};
+
 /// The operators that there are. All but the first are for `cargo xtask test --full`.
-pub(crate) const OPERATORS: [Product; 6] = [JOBSET, TRAINING_OPERATOR, TRAINER, APPWRAPPER, MPI_OPERATOR, TEKTON];
+pub(crate) const OPERATORS: [Product; 7] =
+    [JOBSET, TRAINING_OPERATOR, TRAINER, APPWRAPPER, MPI_OPERATOR, TEKTON, KUBERAY];
 
 /// A control plane of Kubernetes `minor`, such as `1.35`.
 pub(crate) fn kubernetes(minor: &str) -> Result<Product> {

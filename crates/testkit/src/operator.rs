@@ -8,6 +8,7 @@
 mod build;
 mod install;
 mod programs;
+mod ray_dashboard;
 
 use std::path::PathBuf;
 use std::process::Child;
@@ -24,6 +25,7 @@ use crate::fleet::ScenarioError;
 use crate::real_cluster::{READY_WITHIN, tail};
 use crate::{ClusterError, ProcessGroup, RealCluster};
 use install::{Installation, Ports};
+use ray_dashboard::RayDashboard;
 
 /// Between two looks at a process that starts.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -35,6 +37,7 @@ pub struct Operator {
     log: PathBuf,
     process: Child,
     ports: Ports,
+    _dashboard: Option<RayDashboard>,
     _group: ProcessGroup,
 }
 
@@ -79,10 +82,16 @@ impl Operator {
         let installation = Installation::prepare(program, cluster).await?;
         installation.install().await?;
         let (name, cluster) = (program.name, cluster.name().to_owned());
+        let spare = installation.ports.spare.number();
+        let dashboard = if program.ray_dashboard {
+            Some(doing("starting a Ray dashboard", RayDashboard::start(spare).await)?)
+        } else {
+            None
+        };
         let group = doing("starting the guard process", ProcessGroup::new(None))?;
         let process = installation.spawn(&group)?;
         let (log, ports) = (installation.log(), installation.ports);
-        let mut operator = Self { name, cluster, log, process, ports, _group: group };
+        let mut operator = Self { name, cluster, log, process, ports, _dashboard: dashboard, _group: group };
         let Ports { webhook, health, .. } = &operator.ports;
         let chosen = if program.webhooks.is_some() { webhook } else { health };
         operator.until_listening(program.fixed_port.unwrap_or_else(|| chosen.number())).await?;

@@ -6,7 +6,8 @@ use jobferry_testkit::{
     Operator, RealCluster, RealFleet,
     fleet::Fleet,
     operator::{
-        APPWRAPPER, JOBSET, MPI_OPERATOR, Program, TEKTON, TRAINER, TRAINING_OPERATOR, TRAINING_OPERATOR_WITH_JAX,
+        APPWRAPPER, JOBSET, KUBERAY, MPI_OPERATOR, Program, TEKTON, TRAINER, TRAINING_OPERATOR,
+        TRAINING_OPERATOR_WITH_JAX,
     },
     scenarios::{self, Specimen},
 };
@@ -111,4 +112,23 @@ async fn an_mpi_job() {
 #[ignore = "needs real Kubernetes: cargo xtask test --full"]
 async fn kinds_of_tekton() {
     live_in_turns(&[specimen!("taskrun"), specimen!("pipelinerun")], TEKTON).await;
+}
+
+/// What is in its pods is not Ray, so a dashboard of ours says how its jobs get on.
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs real Kubernetes: cargo xtask test --full"]
+async fn a_ray_job() {
+    live(&[specimen!("rayjob")], &[KUBERAY]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs real Kubernetes: cargo xtask test --full"]
+async fn an_operator_that_does_not_look_at_managed_by_is_noticed() {
+    let _turn = TURN.lock().await;
+    let clusters = RealFleet::start(&["manager", "worker"]).await.unwrap();
+    let programs = [TRAINING_OPERATOR_WITH_JAX];
+    let _operators = tokio::join!(start(&programs, clusters.manager()), start(&programs, &clusters.workers()[0]));
+    let fleet = dispatched(&clusters).await;
+    let (jax, pytorch) = (Specimen::read(specimen!("jaxjob")), Specimen::read(specimen!("pytorchjob")));
+    scenarios::it_is_noticed_that_the_manager_runs_it(&fleet, &jax, &pytorch).await.unwrap();
 }

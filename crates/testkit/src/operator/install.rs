@@ -33,7 +33,7 @@ const ANSWER_WITHIN: Duration = Duration::from_secs(30);
 pub(super) struct Ports {
     pub(super) webhook: Port,
     pub(super) health: Port,
-    spare: Port,
+    pub(super) spare: Port,
 }
 
 impl Ports {

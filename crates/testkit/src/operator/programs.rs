@@ -20,6 +20,8 @@ pub struct Program {
     pub(crate) environment: &'static [(&'static str, &'static str)],
     /// A port that it takes whatever it is told: a machine has room for one such operator at a time.
     pub(crate) fixed_port: Option<u16>,
+    /// It is given a Ray dashboard at `{spare}`.
+    pub(crate) ray_dashboard: bool,
 }
 
 /// The webhooks of an operator.
@@ -59,6 +61,7 @@ pub const JOBSET: Program = Program {
     arguments: &["--config={directory}/configuration.yaml", "--kubeconfig={kubeconfig}"],
     environment: &[],
     fixed_port: None,
+    ray_dashboard: false,
 };
 
 /// Kubeflow's Trainer. It wants JobSet beside it.
@@ -87,6 +90,7 @@ pub const TRAINER: Program = Program {
     arguments: &["--config={directory}/configuration.yaml", "--kubeconfig={kubeconfig}"],
     environment: &[("TMPDIR", "{directory}")],
     fixed_port: None,
+    ray_dashboard: false,
 };
 
 /// Kubeflow's older operator, as it may run on a manager: it does not look at `managedBy` of a JAXJob.
@@ -120,6 +124,7 @@ pub const TRAINING_OPERATOR: Program = Program {
     ],
     environment: &[("TMPDIR", "{directory}")],
     fixed_port: None,
+    ray_dashboard: false,
 };
 
 const PYTORCH_PROBE: (&str, &str) = (
@@ -165,6 +170,7 @@ pub const APPWRAPPER: Program = Program {
     arguments: &["--kubeconfig={kubeconfig}"],
     environment: &[("NAMESPACE", "appwrapper-system")],
     fixed_port: None,
+    ray_dashboard: false,
 };
 
 /// Kubeflow's operator for MPI.
@@ -177,6 +183,7 @@ pub const MPI_OPERATOR: Program = Program {
     arguments: &["-kubeConfig={kubeconfig}", "-lock-namespace=default"],
     environment: &[],
     fixed_port: Some(8080),
+    ray_dashboard: false,
 };
 
 /// Tekton's controller, without its webhooks.
@@ -222,4 +229,23 @@ pub const TEKTON: Program = Program {
         ("PROFILING_PORT", "{webhook}"),
     ],
     fixed_port: Some(8080),
+    ray_dashboard: false,
+};
+
+/// The operator of Ray.
+pub const KUBERAY: Program = Program {
+    name: "kuberay",
+    manifests: &["config/crd/bases"],
+    objects: "",
+    webhooks: None,
+    files: &[],
+    arguments: &[
+        "--kubeconfig={kubeconfig}",
+        "--enable-leader-election=false",
+        "--metrics-addr=0",
+        "--health-probe-bind-address=127.0.0.1:{health}",
+    ],
+    environment: &[("HTTP_PROXY", "http://127.0.0.1:{spare}")],
+    fixed_port: None,
+    ray_dashboard: true,
 };

@@ -23,6 +23,8 @@ pub struct Specimen {
     /// What makes pods: their script goes there. None: the object's own annotations reach its pods.
     #[serde(default)]
     pod_templates: Vec<String>,
+    /// A field that takes the script as a word, where it is not the pods that end the object.
+    script_field: Option<String>,
     /// What must exist in every cluster.
     #[serde(default)]
     beside: Vec<Beside>,
@@ -79,14 +81,16 @@ impl Specimen {
     }
 
     fn object(&self, script: Script) -> Value {
-        let annotations = match script {
-            Script::Succeed => json!({}),
-            Script::Fail => json!({EXIT_CODE: "1"}),
-            Script::RunOn => json!({RUN_SECONDS: "3600"}),
+        let (word, annotations) = match script {
+            Script::Succeed => ("succeed", json!({})),
+            Script::Fail => ("fail", json!({EXIT_CODE: "1"})),
+            Script::RunOn => ("run on", json!({RUN_SECONDS: "3600"})),
         };
         let mut object = self.object.clone();
         object["metadata"]["name"] = NAME.into();
-        if self.pod_templates.is_empty() {
+        if let Some(field) = &self.script_field {
+            path(field).set(&mut object, word.into());
+        } else if self.pod_templates.is_empty() {
             object["metadata"]["annotations"] = annotations.clone();
         }
         for templates in &self.pod_templates {
@@ -228,4 +232,31 @@ async fn it_is_edited_and_deleted(fleet: &Fleet, specimen: &Specimen) -> Outcome
     manager.delete(NAME).await?;
     mirrors.until_gone(NAME).await?;
     worker.until_no_pods().await
+}
+
+/// An operator that does not look at `managedBy` runs an object on the manager all the same: people are told, and the
+/// dispatcher keeps its hands off. `other` is of a kind whose operator does look.
+pub async fn it_is_noticed_that_the_manager_runs_it(fleet: &Fleet, specimen: &Specimen, other: &Specimen) -> Outcome {
+    let stage = Stage::set(fleet, &specimen.kind(), "contested").await?;
+    let manager = stage.manager();
+    manager.create(&specimen.object(Script::RunOn)).await?;
+    let told = |event: &Value| event["reason"] == "ForeignController" && event["involvedObject"]["name"] == NAME;
+    stage.namespace.manager().until_any("v1", "events", "a warning", told).await?;
+    assert!(stage.namespace.manager().pods().await? > 0, "the manager's operator runs it");
+    let mirrors = |worker: &str| fleet.on_worker(worker, &stage.collection);
+    let mut before = Vec::new();
+    for worker in fleet.workers.keys() {
+        before.push((worker, mirrors(worker).find(NAME).await?));
+    }
+
+    manager.change(NAME, &json!({"metadata": {"labels": {"stage": "two"}}})).await?;
+    // What was submitted later has come to its end: so the edit was looked at.
+    it_ends_as_its_mirror(fleet, other, Script::Succeed, &other.succeeded).await?;
+    for (worker, before) in before {
+        let now = mirrors(worker).find(NAME).await?;
+        assert_eq!(now.is_some(), before.is_some(), "no mirror comes or goes");
+        let labels = now.map(|mirror| mirror["metadata"]["labels"].clone()).unwrap_or_default();
+        assert!(labels.get("stage").is_none(), "the edit was not forwarded");
+    }
+    Ok(())
 }
