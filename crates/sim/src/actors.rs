@@ -12,6 +12,7 @@ use tokio::time::{Instant, sleep};
 use crate::admission::Rule;
 use crate::cluster::Cluster;
 use crate::crew::Secrets;
+use crate::etl;
 use crate::facts::JobFacts;
 use crate::faults::Fault;
 use crate::scenario::{Deed, Incident, Step, WorkloadStory};
@@ -25,6 +26,7 @@ pub(crate) const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 /// How many seconds somebody waits for a name to be free: as long as the longest Job and its quarantine.
 const PATIENCE: u32 = 1200;
 const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
+const KINDS: &str = "/apis/jobferry.dev/v1alpha1/workloadkinds";
 const POLICIES: &str = "/apis/jobferry.dev/v1alpha1/dispatchpolicies";
 
 /// Installs the CRDs and registers the workers.
@@ -38,6 +40,9 @@ pub(crate) async fn set_up(manager: &Cluster, workers: &[Cluster]) -> Result<(),
     create(&client, "/api/v1/namespaces", &namespace).await?;
     // A CRD is served a moment after it was created.
     sleep(Duration::from_secs(1)).await;
+    if manager.mixed {
+        create(&client, KINDS, &etl::rules()).await?;
+    }
     for worker in workers {
         create(&client, WORKERS, &worker_object(&worker.name)).await?;
     }
@@ -88,13 +93,13 @@ pub(crate) async fn create(client: &Client, path: &str, object: &Value) -> Resul
 /// Lives through a workload's story.
 pub(crate) async fn tell(manager: Cluster, story: WorkloadStory) {
     let client = manager.client("user", Role::User);
-    let path = format!("{JOBS}/{}", story.name);
+    let (collection, path) = (etl::collection_of(&story.name), etl::path_of(&story.name));
     for (wait, step) in story.steps {
         sleep(wait).await;
         // A refusal is an answer too: the name is still taken, the Job is gone.
         match step {
-            Step::Create => create_when_free(&client, JOBS, &story.job).await,
-            Step::Suspend(suspend) => edit(&client, &path, json!({"spec": {"suspend": suspend}})).await,
+            Step::Create => create_when_free(&client, collection, &story.job).await,
+            Step::Suspend(suspend) => edit(&client, &path, etl::suspend(&story.name, suspend)).await,
             Step::Resize(parallelism) => edit(&client, &path, json!({"spec": {"parallelism": parallelism}})).await,
             Step::Delete(propagation) => delete(&client, &path, propagation).await,
         }
@@ -121,17 +126,13 @@ pub(crate) async fn meddle(
     match incident.deed {
         Deed::DeleteMirror(job) => {
             weather.count(Fault::MirrorDeleted, format_args!("{name} /{job}"));
-            delete(&foreigner, &format!("{JOBS}/{job}"), "Background").await;
+            delete(&foreigner, &etl::path_of(&job), "Background").await;
         }
         Deed::TakeName(job, time) => {
             weather.count(Fault::NameTaken, format_args!("{name} /{job} for {time:?}"));
-            let template =
-                json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "work"}]}});
-            let squatter = json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": job, "namespace": "default"},
-                                  "spec": {"template": template, "suspend": true}});
-            if create(&foreigner, JOBS, &squatter).await.is_ok() {
+            if create(&foreigner, etl::collection_of(&job), &squatter(&job)).await.is_ok() {
                 sleep(time).await;
-                delete(&foreigner, &format!("{JOBS}/{job}"), "Background").await;
+                delete(&foreigner, &etl::path_of(&job), "Background").await;
             }
         }
         Deed::Cordon(time) => {
@@ -144,13 +145,13 @@ pub(crate) async fn meddle(
         }
         Deed::TakeLabel(job) => {
             weather.count(Fault::MirrorEdited, format_args!("{name} /{job}"));
-            edit(&foreigner, &format!("{JOBS}/{job}"), json!({"metadata": {"labels": {labels::ORIGIN: null}}})).await;
+            edit(&foreigner, &etl::path_of(&job), json!({"metadata": {"labels": {labels::ORIGIN: null}}})).await;
         }
         Deed::Hold(job, time) => {
             weather.count(Fault::WorkerQueue, format_args!("{name} /{job} for {time:?}"));
             let queue = worker.client("queue", Role::Cluster);
             for suspend in [true, false] {
-                edit(&queue, &format!("{JOBS}/{job}"), json!({"spec": {"suspend": suspend}})).await;
+                edit(&queue, &etl::path_of(&job), etl::suspend(&job, suspend)).await;
                 sleep(time).await;
             }
         }
@@ -184,6 +185,16 @@ pub(crate) async fn meddle(
             delete(&admin, &format!("{POLICIES}/default"), "Background").await;
         }
     }
+}
+
+/// Something of somebody else's under the name of a mirror.
+fn squatter(name: &str) -> Value {
+    if etl::collection_of(name) != JOBS {
+        return etl::squatter(name);
+    }
+    let template = json!({"spec": {"restartPolicy": "Never", "containers": [{"name": "main", "image": "work"}]}});
+    json!({"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": "default"},
+           "spec": {"template": template, "suspend": true}})
 }
 
 /// The default policy is this one from now on.
@@ -244,6 +255,6 @@ pub(crate) async fn delete_all(manager: &Cluster) {
     let names: Vec<String> =
         manager.hub().truth(|truth| truth.jobs(&manager.name).map(|job| job.name.clone()).collect());
     for name in names {
-        delete(&client, &format!("{JOBS}/{name}"), "Background").await;
+        delete(&client, &etl::path_of(&name), "Background").await;
     }
 }

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::Rule;
+use crate::etl;
 use crate::hub::Hub;
 use crate::node::{self, Machines};
 use crate::sabotage::Sabotage;
@@ -49,6 +50,8 @@ pub(crate) struct Cluster {
     pub(crate) name: Arc<str>,
     address: Address,
     hub: Arc<Hub>,
+    /// Whether there are other kinds than Job.
+    pub(crate) mixed: bool,
     sabotage: Option<Sabotage>,
     rules: Arc<Mutex<Vec<Rule>>>,
     works: Arc<Mutex<Works>>,
@@ -64,6 +67,8 @@ pub(crate) struct Site<'a> {
     pub(crate) hub: &'a Arc<Hub>,
     /// Ends its controllers and its node.
     pub(crate) stop: &'a CancellationToken,
+    /// Whether there are other kinds than Job.
+    pub(crate) mixed: bool,
     /// A protection that is taken out of dispatchers' requests.
     pub(crate) sabotage: Option<Sabotage>,
 }
@@ -102,13 +107,13 @@ struct Works {
 impl Cluster {
     /// Starts a cluster.
     pub(crate) async fn start(name: &str, site: Site<'_>) -> Self {
-        let Site { seed, clock, hub, stop, sabotage } = site;
+        let Site { seed, clock, hub, stop, mixed, sabotage } = site;
         let (clock, stop) = (Arc::clone(clock), stop.clone());
         let address = Address::of(server(&clock, seed));
         let works = Works { seed, clock, shift: stop.child_token(), stop, machines: Machines::default() };
         let (rules, works) = (Arc::default(), Arc::new(Mutex::new(works)));
-        let cluster = Self { name: name.into(), address, hub: Arc::clone(hub), sabotage, rules, works };
-        cluster.begin_shift();
+        let cluster = Self { name: name.into(), address, hub: Arc::clone(hub), mixed, sabotage, rules, works };
+        cluster.begin().await;
         cluster.introduce().await;
         cluster
     }
@@ -127,6 +132,9 @@ impl Cluster {
         tokio::spawn(jobferry_cluster::run_jobs(client("job-controller"), jobs, shift.clone()));
         tokio::spawn(jobferry_cluster::run_garbage_collector(client("garbage-collector"), shift.clone()));
         tokio::spawn(jobferry_cluster::run_ttl(client("ttl-controller"), Arc::clone(clock), shift.clone()));
+        if self.mixed {
+            tokio::spawn(shift.clone().run_until_cancelled_owned(etl::operate(client("etl-operator"))));
+        }
         let pods = node::run(client("node"), home.clone(), machines.clone(), *seed, Arc::clone(clock));
         tokio::spawn(shift.clone().run_until_cancelled_owned(pods));
     }
@@ -183,8 +191,16 @@ impl Cluster {
             before.thaw();
             before.turn_back(&before.snapshot());
         }
-        self.begin_shift();
+        self.begin().await;
         self.introduce().await;
+    }
+
+    /// A new cluster begins to work.
+    async fn begin(&self) {
+        if self.mixed {
+            etl::install(&self.client("admin", Role::Cluster)).await;
+        }
+        self.begin_shift();
     }
 
     /// Tells the hub who this is, and which Jobs it has.
@@ -228,6 +244,7 @@ impl Cluster {
             role,
             home: home.into(),
             hub: Arc::clone(&self.hub),
+            mixed: self.mixed,
             sabotage: self.sabotage,
             rules: Arc::clone(&self.rules),
         }

@@ -8,6 +8,7 @@ use futures::future::BoxFuture;
 use futures::stream::{self, BoxStream};
 use futures::{FutureExt, StreamExt};
 use jobferry_api::{SYSTEM_NAMESPACE, Worker};
+use jobferry_core::kind::Table;
 use jobferry_dispatcher::{Connect, ConnectError, Lease};
 use jobferry_testkit::fault::{Passage, Road};
 use kube::Client;
@@ -129,6 +130,7 @@ impl Crew {
             let connect = Arc::clone(&roster) as Arc<dyn Connect>;
             let mut options = jobferry_dispatcher::Options::new(connect, Clock::clone(&clock), seed);
             options.streamed_lists = streamed_lists;
+            options.kinds = self.manager.mixed.then(Table::default);
             if self.leased {
                 let (namespace, name) = (SYSTEM_NAMESPACE.into(), "jobferry-dispatcher".into());
                 options.lease = Some(Lease { namespace, name, identity: who.into() });

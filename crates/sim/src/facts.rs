@@ -1,7 +1,9 @@
-//! What checkers need to know of a Job, read from the truth: the object as its API server stores it.
+//! What checkers need to know of a Job, or of an object of another kind, read from the truth: the object as its API server stores it.
 
 use jobferry_api::{annotations, conditions, labels, managed_by};
 use serde_json::Value;
+
+use crate::etl::OPERATOR;
 
 /// A Job as it really is.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -46,9 +48,25 @@ pub struct PlacementFacts {
     pub epoch: u32,
 }
 
+impl PlacementFacts {
+    fn of(record: &Value) -> Option<Self> {
+        let epoch = record["epoch"].as_u64().and_then(|epoch| u32::try_from(epoch).ok())?;
+        let text = |field: &str| record[field].as_str().map(str::to_owned);
+        Some(Self { worker: text("worker")?, identity: text("identity")?, epoch })
+    }
+}
+
 impl JobFacts {
     /// Reads an object of the API server.
-    pub fn of(job: &Value) -> Self {
+    pub fn of(object: &Value) -> Self {
+        if object["kind"] == "EtlRun" || object["apiVersion"] == "workloads.example.dev/v1alpha1" {
+            Self::of_etl_run(object)
+        } else {
+            Self::of_job(object)
+        }
+    }
+
+    fn of_job(job: &Value) -> Self {
         let text = |pointer: &str| job.pointer(pointer).and_then(Value::as_str).map(str::to_owned);
         let keyed = |map: &str, key: &str| job["metadata"][map][key].as_str().map(str::to_owned);
         let all = job["status"]["conditions"].as_array().cloned().unwrap_or_default();
@@ -74,12 +92,39 @@ impl JobFacts {
             deleting: job["metadata"]["deletionTimestamp"].is_string(),
             suspended: job["spec"]["suspend"] == true,
             told: find(conditions::PLACED).map(|told| (is_true(&told), word(told, "reason"))),
-            placement: record.and_then(|record| {
-                let epoch = record["epoch"].as_u64().and_then(|epoch| u32::try_from(epoch).ok())?;
-                let text = |field: &str| record[field].as_str().map(str::to_owned);
-                Some(PlacementFacts { worker: text("worker")?, identity: text("identity")?, epoch })
-            }),
+            placement: record.and_then(|record| PlacementFacts::of(&record)),
             status,
+        }
+    }
+
+    fn of_etl_run(run: &Value) -> Self {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let (meta, control) = (&run["metadata"], &run["spec"]["control"]);
+        // A note of ours, if it is about this object.
+        let note = |name: &str| {
+            let note: Value = serde_json::from_str(meta["annotations"][name].as_str()?).ok()?;
+            (note["of"] == meta["uid"]).then_some(note)
+        };
+        let ending = match run["status"]["phase"].as_str() {
+            Some("Done") => Some("Complete"),
+            Some("Broken") => Some("Failed"),
+            _ => None,
+        };
+        let told = note(annotations::PLACED);
+        Self {
+            uid: text(&meta["uid"]).unwrap_or_default(),
+            name: text(&meta["name"]).unwrap_or_default(),
+            is_workload: control["managedBy"] == managed_by::DISPATCHER,
+            origin: text(&meta["labels"][labels::ORIGIN]),
+            origin_uid: text(&meta["annotations"][annotations::ORIGIN_UID]),
+            epoch: meta["annotations"][annotations::EPOCH].as_str().and_then(|epoch| epoch.parse().ok()),
+            delegated: control["managedBy"].as_str().is_some_and(|name| name != OPERATOR),
+            ending: ending.map(|kind| (kind.to_owned(), String::new())),
+            deleting: meta["deletionTimestamp"].is_string(),
+            suspended: control["paused"] == true,
+            told: told.map(|told| (told["placed"] == true, text(&told["reason"]).unwrap_or_default())),
+            placement: note(annotations::PLACEMENT).and_then(|record| PlacementFacts::of(&record)),
+            status: run["status"].clone(),
         }
     }
 

@@ -24,6 +24,9 @@ struct Arguments {
     /// Which faults: `all`, `none`, or names separated by commas.
     #[arg(long, default_value = "all")]
     faults: FaultSet,
+    /// Make some of the workloads of another kind than Job.
+    #[arg(long)]
+    mixed: bool,
     /// Go through every interleaving of small worlds instead.
     #[arg(long)]
     exhaustive: bool,
@@ -71,7 +74,7 @@ fn work(arguments: &Arguments) -> Result<Summary, RunError> {
     #[allow(clippy::disallowed_methods, reason = "how long it takes is a matter of real time")]
     let started = std::time::Instant::now();
     let mut summary = match arguments.replay {
-        Some(seed) => replay(seed, &arguments.faults)?,
+        Some(seed) => replay(seed, arguments)?,
         None => run_all(arguments)?,
     };
     summary.took(started.elapsed());
@@ -116,8 +119,12 @@ fn planted() -> ExitCode {
     }
 }
 
-fn replay(seed: u64, faults: &FaultSet) -> Result<Summary, RunError> {
-    let settings = Settings { faults: faults.clone(), keep_lines: usize::MAX, ..Settings::default() };
+fn settings(arguments: &Arguments) -> Settings {
+    Settings { faults: arguments.faults.clone(), mixed: arguments.mixed, ..Settings::default() }
+}
+
+fn replay(seed: u64, arguments: &Arguments) -> Result<Summary, RunError> {
+    let settings = Settings { keep_lines: usize::MAX, ..settings(arguments) };
     let outcome = run(seed, &settings)?;
     std::io::stderr().write_all(outcome.log.as_bytes())?;
     let mut summary = Summary { first_seed: seed, ..Summary::default() };
@@ -128,7 +135,7 @@ fn replay(seed: u64, faults: &FaultSet) -> Result<Summary, RunError> {
 /// Threads take seeds one after the other; what came of them is counted in the order of the seeds, so that the same
 /// arguments give the same summary however the threads get on.
 fn run_all(arguments: &Arguments) -> Result<Summary, RunError> {
-    let settings = Settings { faults: arguments.faults.clone(), ..Settings::default() };
+    let settings = settings(arguments);
     let goal = arguments.jobs.map_or(Goal::Seeds(arguments.seeds), Goal::Jobs);
     let next = AtomicU64::new(0);
     let results = Mutex::new(Results::new(arguments.start, goal));

@@ -100,7 +100,7 @@ pub const IN_THE_MODEL: [InTheModel; 9] = [
         what: "deletes without a UID",
         world: "the user deletes and creates again",
         budget: Budget { users: 2, ..QUIET },
-        promise: "calm",
+        promise: "never-again",
         is_long: true,
     },
     InTheModel {
@@ -116,7 +116,7 @@ pub const IN_THE_MODEL: [InTheModel; 9] = [
         what: "a refused create counts as proof of absence",
         world: "a request without an answer, a refusal",
         budget: Budget { faults: 2, requests: 1, refusals: 1, ..QUIET },
-        promise: "never-twice",
+        promise: "never-lost",
         is_long: true,
     },
     InTheModel {

@@ -40,6 +40,8 @@ const STORY_LINES: usize = 50;
 pub struct Settings {
     /// Which kinds of trouble there are.
     pub faults: FaultSet,
+    /// Whether there are workloads of another kind among the Jobs.
+    pub mixed: bool,
     /// A protection that is taken out, to see that its loss is found.
     pub sabotage: Option<Sabotage>,
     /// How many lines of the log are kept.
@@ -48,7 +50,7 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Self {
-        Self { faults: FaultSet::all(), sabotage: None, keep_lines: 20_000 }
+        Self { faults: FaultSet::all(), mixed: false, sabotage: None, keep_lines: 20_000 }
     }
 }
 
@@ -57,6 +59,8 @@ impl Default for Settings {
 pub struct Outcome {
     /// Its seed.
     pub seed: u64,
+    /// Whether there were other kinds than Job.
+    pub mixed: bool,
     /// Workloads that were submitted.
     pub jobs: u64,
     /// How often each kind of trouble happened.
@@ -90,7 +94,7 @@ pub fn run(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
 
 async fn world(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
     let started = Instant::now();
-    let scenario = Scenario::of(seed, &settings.faults);
+    let scenario = Scenario::of(seed, &settings.faults, settings.mixed);
     let log = Log::new(settings.keep_lines);
     let hub = Arc::new(Hub::new(log.clone(), checkers::all()));
     let weather = Weather::new(settings.faults.clone(), &mut Dice::new(seed, "weather"), Arc::clone(&hub));
@@ -101,6 +105,7 @@ async fn world(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
         hub: Arc::clone(&hub),
         weather: Arc::new(weather),
         stop: CancellationToken::new(),
+        mixed: settings.mixed,
         sabotage: settings.sabotage,
     };
     let crews = builder.crews().await.map_err(|error| RunError::SetUp(seed, error))?;
@@ -116,6 +121,7 @@ async fn world(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
     }
     let outcome = Outcome {
         seed,
+        mixed: settings.mixed,
         jobs: hub.truth(|truth| truth.histories().len() as u64),
         faults: builder.weather.counts().into_iter().map(|(fault, count)| (fault.name(), count)).collect(),
         simulated: started.elapsed(),
@@ -138,6 +144,7 @@ struct Builder<'a> {
     hub: Arc<Hub>,
     weather: Arc<Weather>,
     stop: CancellationToken,
+    mixed: bool,
     sabotage: Option<Sabotage>,
 }
 
@@ -160,9 +167,9 @@ impl Builder<'_> {
 
     async fn cluster(&self, name: &str) -> Cluster {
         let clock = ahead(&self.clock, self.scenario.ahead.get(name).copied().unwrap_or_default());
-        let Self { hub, stop, sabotage, .. } = self;
+        let Self { hub, stop, mixed, sabotage, .. } = self;
         let seed = self.seed ^ fnv(name.as_bytes());
-        Cluster::start(name, Site { seed, clock: &clock, hub, stop, sabotage: *sabotage }).await
+        Cluster::start(name, Site { seed, clock: &clock, hub, stop, mixed: *mixed, sabotage: *sabotage }).await
     }
 
     async fn crew(

@@ -8,6 +8,7 @@ use jobferry_testkit::{EXIT_CODE, FAILING_INDEXES, RUN_SECONDS};
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
+use crate::etl;
 use crate::faults::{Fault, FaultSet, OF_PEOPLE};
 use crate::truth::MANAGER;
 
@@ -39,7 +40,7 @@ pub(crate) struct Scenario {
 pub(crate) struct WorkloadStory {
     /// Its name; several may follow each other under the same.
     pub(crate) name: String,
-    /// The Job as it is submitted.
+    /// The Job, or the object of another kind, as it is submitted.
     pub(crate) job: Value,
     /// What happens, each after a wait.
     pub(crate) steps: Vec<(Duration, Step)>,
@@ -92,7 +93,7 @@ pub(crate) enum Deed {
 
 impl Scenario {
     /// The world of a seed.
-    pub(crate) fn of(seed: u64, faults: &FaultSet) -> Self {
+    pub(crate) fn of(seed: u64, faults: &FaultSet, mixed: bool) -> Self {
         let mut dice = Dice::new(seed, "scenario");
         let few = dice.between(1, 4);
         let mut extra = Dice::new(seed, "more workers");
@@ -111,7 +112,11 @@ impl Scenario {
         }
         let storm = dice.seconds(60, 600);
         let number = dice.between(3, 12);
-        let workloads: Vec<_> = (1..=number).map(|number| story(format!("job-{number}"), storm, &mut dice)).collect();
+        let mut workloads: Vec<_> =
+            (1..=number).map(|number| story(format!("job-{number}"), storm, &mut dice)).collect();
+        if mixed {
+            mix(&mut workloads, &mut Dice::new(seed, "kinds"));
+        }
         let mut incidents = Vec::new();
         for fault in OF_PEOPLE {
             if faults.has(fault) && dice.per_mille(250) {
@@ -125,6 +130,17 @@ impl Scenario {
         let old = (faults.has(Fault::OldController) && dice.per_mille(60))
             .then(|| (dice.time(Duration::ZERO, storm), dice.seconds(5, 100)));
         Self { workers, dispatchers, leased, ahead, storm, workloads, incidents, second, old_controller: old }
+    }
+}
+
+/// Makes some of the workloads of another kind than Job.
+fn mix(workloads: &mut [WorkloadStory], dice: &mut Dice) {
+    for (number, story) in (1..).zip(workloads) {
+        if dice.per_mille(500) {
+            story.name = etl::name(number);
+            story.job = etl::etl_run(&story.name, story.job["spec"]["suspend"] == true, dice);
+            story.steps.retain(|(_, step)| !matches!(step, Step::Resize(_)));
+        }
     }
 }
 

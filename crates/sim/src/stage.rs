@@ -96,7 +96,14 @@ impl Stage {
         let (mut workers, mut names) = (Vec::new(), vec![MANAGER.to_owned()]);
         names.extend((1..=number).map(|number| format!("w{number}")));
         for name in &names {
-            let site = Site { seed: fnv(name.as_bytes()), clock: &clock, hub: &hub, stop: &stop, sabotage: None };
+            let site = Site {
+                seed: fnv(name.as_bytes()),
+                clock: &clock,
+                hub: &hub,
+                stop: &stop,
+                mixed: false,
+                sabotage: None,
+            };
             workers.push(Cluster::start(name, site).await);
         }
         let manager = workers.remove(0);

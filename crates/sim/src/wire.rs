@@ -15,6 +15,7 @@ use tower::ServiceExt;
 
 use crate::admission::Rule;
 use crate::cluster::Address;
+use crate::etl;
 use crate::facts::JobFacts;
 use crate::hub::{Exchange, Hub};
 use crate::narrow;
@@ -31,6 +32,8 @@ pub(crate) struct Wire {
     /// The manager that a dispatcher works for.
     pub(crate) home: Arc<str>,
     pub(crate) hub: Arc<Hub>,
+    /// Whether there are other kinds than Job.
+    pub(crate) mixed: bool,
     /// A protection that is taken out of a dispatcher's requests.
     pub(crate) sabotage: Option<Sabotage>,
     /// What the cluster does to a dispatcher's requests at present.
@@ -54,7 +57,7 @@ impl tower::Service<Request<Body>> for Wire {
 impl Wire {
     async fn carry(self, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
         let asked = Asked::of(&request);
-        if let Some(answer) = narrow::discovery(&asked.path).filter(|_| self.role == Role::Cluster) {
+        if let Some(answer) = narrow::discovery(&asked.path, self.mixed).filter(|_| self.role == Role::Cluster) {
             return Ok(Response::new(whole(answer.to_string().into())));
         }
         let (parts, body) = request.into_parts();
@@ -138,8 +141,11 @@ impl Wire {
     pub(crate) async fn census(&self) -> (String, Vec<JobFacts>) {
         let (_, server) = self.address.resolve();
         let system = fetch(&server, "/api/v1/namespaces/kube-system").await.unwrap_or_default();
-        let list = fetch(&server, "/apis/batch/v1/jobs").await.unwrap_or_default();
-        let jobs = list["items"].as_array().into_iter().flatten().map(JobFacts::of).collect();
+        let mut jobs = Vec::new();
+        for collection in ["/apis/batch/v1/jobs", etl::EVERYWHERE] {
+            let list = fetch(&server, collection).await.unwrap_or_default();
+            jobs.extend(list["items"].as_array().into_iter().flatten().map(JobFacts::of));
+        }
         (system["metadata"]["uid"].as_str().unwrap_or_default().to_owned(), jobs)
     }
 }
@@ -194,16 +200,16 @@ struct JobPath {
     name: String,
 }
 
-/// The Job that a write is about.
+/// The workload or mirror, a Job or of another kind, that a write is about.
 fn job_of(path: &str, body: &[u8]) -> Option<JobPath> {
-    let rest = path.strip_prefix("/apis/batch/v1/namespaces/")?;
-    let mut parts = rest.split('/');
-    let (namespace, "jobs") = (parts.next()?, parts.next()?) else { return None };
+    let group = ["/apis/batch/v1", etl::GROUP].into_iter().find(|group| path.starts_with(group))?;
+    let mut parts = path[group.len()..].strip_prefix("/namespaces/")?.split('/');
+    let (namespace, plural @ ("jobs" | "etlruns")) = (parts.next()?, parts.next()?) else { return None };
     let name = if let Some(name) = parts.next() {
         name.to_owned()
     } else {
         let body: Value = serde_json::from_slice(body).ok()?;
         body["metadata"]["name"].as_str()?.to_owned()
     };
-    Some(JobPath { path: format!("/apis/batch/v1/namespaces/{namespace}/jobs/{name}"), name })
+    Some(JobPath { path: format!("{group}/namespaces/{namespace}/{plural}/{name}"), name })
 }

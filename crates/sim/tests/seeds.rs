@@ -29,6 +29,22 @@ fn the_fixed_seeds_keep_every_promise() {
 }
 
 #[test]
+fn other_kinds_among_the_jobs_keep_every_promise_as_well() {
+    let mut summary = Summary::default();
+    for seed in 1..=4 {
+        let outcome = run(seed, &Settings { mixed: true, keep_lines: usize::MAX, ..Settings::default() }).unwrap();
+        let mirrored = outcome
+            .log
+            .lines()
+            .filter(|line| line.contains(": d") && line.contains(" POST "))
+            .filter(|line| line.contains("/etlruns"));
+        assert!(mirrored.count() > 0, "seed {seed} dispatched nothing but Jobs");
+        summary.add(outcome);
+    }
+    assert!(summary.violations.is_empty(), "{}", summary.text());
+}
+
+#[test]
 fn without_faults_every_workload_simply_runs() {
     let outcome = run(7, &Settings { faults: FaultSet::none(), ..Settings::default() }).unwrap();
     assert!(outcome.violations.is_empty() && outcome.faults.is_empty(), "{:?}", outcome.violations);

@@ -4,6 +4,7 @@ use http::Method;
 use serde_json::Value;
 
 use super::{Checker, Seen, Violation};
+use crate::etl;
 use crate::hub::Exchange;
 use crate::truth::{Role, Truth, is_manager};
 
@@ -22,7 +23,7 @@ impl Checker for OwnOnly {
 }
 
 fn wrong(exchange: &Exchange, truth: &Truth) -> Option<&'static str> {
-    let is_job = exchange.path.starts_with("/apis/batch/v1/");
+    let is_job = ["/apis/batch/v1/", etl::GROUP].iter().any(|group| exchange.path.starts_with(group));
     if exchange.method == Method::DELETE && is_job {
         let options: Value = serde_json::from_slice(&exchange.body).unwrap_or_default();
         if options["preconditions"]["uid"].as_str().unwrap_or_default().is_empty() {
