@@ -40,6 +40,11 @@ use serde::{Deserialize, Serialize};
 )
 .message("group, kind and plural cannot change: delete the WorkloadKind and create another"))]
 #[x_kube(validation = kube::core::Rule::new(
+    "has(self.managedBy) == has(oldSelf.managedBy) && (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)"
+)
+.message("managedBy cannot change: every object that was handed over by it would be taken back; \
+          delete the WorkloadKind when no object of it is placed, and create another"))]
+#[x_kube(validation = kube::core::Rule::new(
     "has(self.managedBy) || self.operatorOnManager == 'Forbidden'"
 )
 .message("without managedBy nothing keeps the kind's operator from running the objects on the manager: \

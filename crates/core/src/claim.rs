@@ -31,7 +31,7 @@ pub enum Whose {
 pub fn whose(object: &Value, mirror: &Mirror, workload: &Workload, at: &Placement, origin: &str) -> Whose {
     let uid = workload.uid.as_str();
     let from_here = is_watched(object, origin);
-    let pods_are_ours = object["spec"]["template"]["metadata"]["labels"][labels::ORIGIN_UID] == uid;
+    let pods_are_ours = workload.kind().labelled_uid(object).as_deref() == Some(uid);
     let marked = object["metadata"]["annotations"][annotations::ORIGIN_UID] == uid;
     if marked && from_here {
         Whose::Ours

@@ -118,6 +118,16 @@ impl KindRef {
         })
     }
 
+    /// The UID of the workload that the pods of a mirror are labelled with.
+    pub(crate) fn labelled_uid(&self, mirror: &Value) -> Option<String> {
+        match self {
+            Self::Job => {
+                mirror["spec"]["template"]["metadata"]["labels"][api::labels::ORIGIN_UID].as_str().map(str::to_owned)
+            }
+            Self::Custom(kind) => kind.labelled_uid(mirror),
+        }
+    }
+
     /// To whom a worker's admission gave a mirror, if not to the worker's own controller.
     pub(crate) fn foreign_controller<'a>(&self, mirror: &'a Value) -> Option<&'a str> {
         match self {
@@ -360,7 +370,10 @@ pub fn read_mirror(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result<M
         settling,
     };
     Ok(Mirror {
-        origin_uid: mark(api::annotations::ORIGIN_UID),
+        origin_uid: Some(mark(api::annotations::ORIGIN_UID))
+            .filter(|uid| !uid.is_empty())
+            .or_else(|| kind.labelled_uid(object))
+            .unwrap_or_default(),
         epoch: mark(api::annotations::EPOCH).parse().ok(),
         manager_version: mark(api::annotations::MANAGER_VERSION).parse().ok(),
         controller: kind.foreign_controller(object).map(str::to_owned),

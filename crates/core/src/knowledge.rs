@@ -59,9 +59,9 @@ pub struct Memory {
     pub told: Option<(u64, Duration)>,
     /// When (monotonic) its status was last written.
     pub status_written: Option<Duration>,
-    /// The fingerprint of the status that was last written, of a kind other than Job. What is stored may differ for ever: a
-    /// definition drops fields that it does not know.
-    pub status_copied: Option<u64>,
+    /// The fingerprints of the status that was last written, of a kind other than Job, and of what the server made of it. The
+    /// two may differ for ever: a definition drops fields that it does not know.
+    pub status_copied: Option<(u64, u64)>,
     /// Workers that refused the mirror.
     pub refusals: BTreeMap<String, Refusal>,
     /// A worker refused the edit with this fingerprint.

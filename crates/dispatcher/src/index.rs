@@ -350,7 +350,7 @@ impl State {
 }
 
 fn placement_of(known: &Knowledge) -> Option<&Placement> {
-    let workload = known.workload.as_ref().filter(|workload| !workload.is_finished())?;
+    let workload = known.workload.as_ref().filter(|workload| workload.is_ours() && !workload.is_finished())?;
     match &workload.record {
         Record::Placed(placement) => Some(placement),
         Record::None | Record::Unreadable => None,

@@ -92,14 +92,25 @@ impl Kind {
         Ok(bare)
     }
 
+    /// The UID of the user's object that the pods of a mirror are labelled with, or, where its pods cannot be, the mirror
+    /// itself: by this it is known should somebody take the annotation off.
+    pub(crate) fn labelled_uid(&self, mirror: &Value) -> Option<String> {
+        let template = self.pod_templates.iter().find_map(|path| path.first(mirror));
+        let labelled = template.map_or(mirror, |template| template);
+        labelled["metadata"]["labels"][labels::ORIGIN_UID].as_str().map(str::to_owned)
+    }
+
     fn text<'a>(&self, object: &'a Value, pointer: &str, field: &'static str) -> Result<&'a str, Unmirrorable> {
         let missing = || Unmirrorable { kind: self.kind.clone(), field };
         object.pointer(pointer).and_then(Value::as_str).ok_or_else(missing)
     }
 }
 
-/// A pod template whose pods carry the UID of the user's object.
+/// A pod template whose pods carry the UID of the user's object. What is no template is left to the worker's admission.
 fn marked(mut template: Value, uid: &str) -> Value {
+    if !template.is_object() {
+        return template;
+    }
     let mut own = carried(template.pointer("/metadata/labels"));
     own.insert(labels::ORIGIN_UID.into(), uid.into());
     match template.get_mut("metadata").and_then(Value::as_object_mut) {

@@ -52,7 +52,8 @@ impl Test {
         for (field, text) in
             [("reason", reason), ("message", message), ("lastTransitionTime", &whole_seconds(now).to_string())]
         {
-            if let Some(path) = self.path.beside_in_item(field) {
+            // What is tested stays as it was made.
+            if let Some(path) = self.path.beside_in_item(field).filter(|path| *path != self.path) {
                 path.make(object, text.into());
             }
         }

@@ -3,9 +3,8 @@
 
 use std::time::Duration;
 
-use job_api::conditions::whole_seconds;
 use jobferry_api as api;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use serde_json::Value;
 
 use super::Case;
 use crate::{
@@ -15,7 +14,7 @@ use crate::{
     project::fail,
     record::{Placement, Record},
     time::STATUS_INTERVAL,
-    workload::{Mirror, Told},
+    workload::Mirror,
 };
 
 impl Case<'_> {
@@ -34,9 +33,7 @@ impl Case<'_> {
         }
         let up_to_date = mirror.forwarded == Some(self.workload.forwardable);
         let next = custom.kind.project(&custom.stored, &seen.status, seen.generation, up_to_date);
-        let news =
-            next.filter(|next| next != custom.stored.status() && self.known.memory.status_copied != Some(digest(next)));
-        let Some(status) = news else {
+        let Some(status) = next.filter(|next| self.is_news(custom, next)) else {
             let settles = mirror.settles_at().map(|at| {
                 let left = Duration::try_from(at.duration_since(now.wall)).unwrap_or_default();
                 Action::WakeAt(now.monotonic + left)
@@ -53,6 +50,12 @@ impl Case<'_> {
         vec![Action::WriteCustomStatus { status: Box::new(status) }]
     }
 
+    /// Whether a status is worth a write: it is not stored, and is not what the server has made this of before.
+    fn is_news(&self, custom: &CustomWorkload, next: &Value) -> bool {
+        let stored = custom.stored.status();
+        next != stored && self.known.memory.status_copied != Some((digest(next), digest(stored)))
+    }
+
     /// A finished workload whose time to live is our business goes when it is over. It counts from when people could see
     /// the end.
     pub(super) fn expire(&self) -> Vec<Action> {
@@ -62,9 +65,8 @@ impl Case<'_> {
         };
         let finished = api::conditions::REASON_FINISHED;
         let Some(told) = self.workload.placed.as_ref().filter(|told| told.reason == finished) else {
-            let now = whole_seconds(self.around.now.wall);
             let message = format!("{outcome:?} on worker {}", at.worker);
-            return vec![Action::Tell(Told { holds: true, reason: finished.into(), message, at: Some(Time(now)) })];
+            return self.tell(true, finished, message);
         };
         let over = time_to_live.zip(told.at.as_ref()).and_then(|(stays, since)| since.0.checked_add(stays).ok());
         let Some(over) = over else { return Vec::new() };
@@ -84,8 +86,10 @@ impl Case<'_> {
             return failed.map(write).into_iter().collect();
         };
         match custom.kind.fail(custom.stored.status(), reason, &message, now) {
-            Some(status) => vec![Action::WriteCustomStatus { status: Box::new(status) }],
-            None => self.tell(false, reason, message),
+            Some(status) if self.is_news(custom, &status) => {
+                vec![Action::WriteCustomStatus { status: Box::new(status) }]
+            }
+            _ => self.tell(false, reason, message),
         }
     }
 }

@@ -71,7 +71,11 @@ impl Case<'_> {
         let quiet = doubtful_until(self.known, self.around);
         let wait = (mirror.is_finished() && mirror.deleting && quiet > now.monotonic).then_some(Action::WakeAt(quiet));
         if let (Some(custom), Some(seen)) = (&workload.custom, &mirror.custom) {
-            return wait.map_or_else(|| self.copy_custom(at, mirror, custom, seen), |wait| vec![wait]);
+            let is_recorded = at.mirror.as_ref() == Some(&mirror.uid);
+            return match wait {
+                Some(wait) if is_recorded => vec![wait],
+                _ => self.copy_custom(at, mirror, custom, seen),
+            };
         }
         let seen = if wait.is_some() { &announced(&mirror.status) } else { &mirror.status };
         let next = project(&workload.spec, &workload.status, seen, at.carried, self.around.rules, now.wall);

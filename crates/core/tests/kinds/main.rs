@@ -8,7 +8,7 @@ mod rules;
 
 use std::{collections::BTreeMap, fs, path::Path as File};
 
-use jobferry_api::WorkloadKind;
+use jobferry_api::{Outcome, WorkloadKind};
 use jobferry_core::{
     kind::{Delegation, Kind, Path, Source, Standing, Table},
     mirror,
@@ -257,6 +257,17 @@ fn an_edit_is_forwarded_once_and_nothing_else_is() {
 }
 
 /// The first entry of the table is what the code for Jobs does.
+#[test]
+fn every_kind_that_ends_can_be_failed_by_us() {
+    for (_, kind) in Table::built_in().unwrap().iter().filter(|(_, kind)| kind.ends()) {
+        let now = Timestamp::UNIX_EPOCH;
+        let status = kind.fail(&json!({}), "WorkerLost", "its worker is lost", now);
+        let status = status.unwrap_or_else(|| panic!("{} has no way to say so", kind.name()));
+        let object = json!({"metadata": {}, "spec": {}, "status": status});
+        assert_eq!(kind.standing(&object, now), Standing::Finished(Outcome::Failed), "{}", kind.name());
+    }
+}
+
 #[test]
 fn a_job_is_mirrored_by_its_entry_as_by_the_code() {
     let table = Table::built_in().unwrap();

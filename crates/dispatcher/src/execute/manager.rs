@@ -36,10 +36,17 @@ pub(super) async fn record_placement(
         memory.acknowledged = Some((epoch, sent));
         memory.absent = None;
     });
-    if !placement.moving && placement.mirror.is_none() {
+    let kept = matches!(decode_workload(shared, &workload.kind(), &answer)?.record, Record::Placed(_));
+    if kept && !placement.moving && placement.mirror.is_none() {
         shared.index.keep_fresh(uid, answer.clone());
     }
-    learn(shared, &workload.kind(), &answer)
+    learn(shared, &workload.kind(), &answer)?;
+    if !kept {
+        // Nothing is created without it, and the next try must not follow at once.
+        let gone = "the management cluster's admission took it off";
+        return Err(log("record where the workload goes", uid, &gone));
+    }
+    Ok(())
 }
 
 pub(super) async fn write_status(
@@ -64,7 +71,9 @@ pub(super) async fn write_custom_status(
     status: &Value,
 ) -> Result<(), Unfinished> {
     let answer = patch_status(shared, workload, &patch::custom_status(workload, status)).await?;
-    let (written, copied) = (Some(shared.clock.now().monotonic), Some(digest(status)));
+    let written = Some(shared.clock.now().monotonic);
+    let stored = decode_workload(shared, &workload.kind(), &answer)?.custom;
+    let copied = stored.map(|stored| (digest(status), digest(stored.stored.status())));
     shared.index.remember(&workload.uid, |memory| {
         memory.status_written = written;
         memory.status_copied = copied;
@@ -171,6 +180,12 @@ async fn send(shared: &Arc<Shared>, workload: &Workload, path: &str, body: &Valu
         Ok(answer) => Ok(answer),
         // Somebody wrote in between, and our watch may be slow to say what.
         Err(error) if error.is_conflict() => {
+            read_again(shared, workload).await?;
+            Err(Unfinished::Again)
+        }
+        // The object, or its definition has no such subresource.
+        Err(error) if error.is_not_found() && workload.custom.is_some() => {
+            tracing::warn!(workload = name_of(workload), %error, path, "there is nothing to write to");
             read_again(shared, workload).await?;
             Err(Unfinished::Again)
         }

@@ -53,10 +53,8 @@ fn name_of(kind: &WorkloadKind) -> String {
 }
 
 fn take_up(shared: &Arc<Shared>, kind: &WorkloadKind) {
-    let outcome = shared.kinds.change(|table| {
-        // Rules that make no sense replace those that did: what was said before does not hold any more.
-        table.add(kind).inspect_err(|_| table.remove(&name_of(kind)))
-    });
+    // Rules that make no sense do not replace those that did: what runs by them goes on, and their author is told.
+    let outcome = shared.kinds.change(|table| table.add(kind));
     let (holds, reason, message) = verdict(&outcome);
     let told = kind.status.as_ref().and_then(|status| status.conditions.iter().find(|known| known.type_ == ACCEPTED));
     if told.is_some_and(|told| (told.status.as_str(), told.message.as_str()) == (holds, &message)) {
