@@ -7,7 +7,8 @@
 //! ```
 //!
 //! Ownership is tracked from the first apply on. What an object has by then belongs to `before-first-apply`, as
-//! upstream does for objects that have no `managedFields`; objects that nobody applies stay as small as they are.
+//! upstream does for objects that have no `managedFields`; objects that nobody applies stay as small as they are. Only who
+//! writes the status of a custom object is always noted: controllers tell by it whether another one acts on the object.
 
 mod compare;
 mod field_set;
@@ -91,7 +92,7 @@ pub(crate) fn create(writer: &Writer<'_>, mut config: Value) -> Value {
 pub(crate) fn apply(writer: &Writer<'_>, live: &Value, config: &Value, force: bool) -> Result<Value, ApiError> {
     let schema = &writer.resource.schema;
     let mut owners = managers::read(live);
-    if owners.is_empty() {
+    if !owners.iter().any(Manager::owns_main_part) {
         let all = writer.without_reserved(&field_set(schema, live));
         let mut first = writer.entry(Operation::Update, all);
         BEFORE_FIRST_APPLY.clone_into(&mut first.name);
@@ -134,14 +135,17 @@ pub(crate) fn apply(writer: &Writer<'_>, live: &Value, config: &Value, force: bo
     Ok(merged)
 }
 
-/// Follows a plain write to an object whose owners are known: what changed is the writer's from now on.
+/// Follows a plain write to an object whose owners are known, or to the status of a custom one: what changed is the
+/// writer's from now on.
 pub(crate) fn track(writer: &Writer<'_>, new: &mut Value, old: &Value) {
     let given_back = new["metadata"]["managedFields"]
         .as_array()
         .is_some_and(|list| list.iter().all(|entry| entry["manager"].is_null() && entry["fieldsV1"].is_null()));
-    let mut owners = managers::read(old);
-    if owners.is_empty() || given_back {
-        crate::metadata::remove(new, "managedFields");
+    let mut owners = if given_back { Vec::new() } else { managers::read(old) };
+    let is_tracked = owners.iter().any(Manager::owns_main_part)
+        || (writer.part == Part::Status && writer.resource.is_custom() && !given_back);
+    if !is_tracked {
+        managers::write(new, &owners);
         return;
     }
     let changes = compare(&writer.resource.schema, old, new);
@@ -286,6 +290,40 @@ mod tests {
         assert_eq!(clash, Err(vec![r#".spec.template.spec.containers[name="a"].image"#.into()]));
         scene.apply("one", &containers(json!([])), true).unwrap();
         assert_eq!(names(&scene.live), ["b"]);
+    }
+
+    #[test]
+    fn who_writes_the_status_of_a_custom_object_is_noted_without_any_apply() {
+        let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+        let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}});
+        let version = json!({
+            "name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": schema,
+        });
+        let names = json!({"kind": "Run", "plural": "runs"});
+        let resources = crate::crd::resources(&json!({
+            "spec": {"group": "example.dev", "scope": "Namespaced", "names": names, "versions": [version]},
+        }));
+        let write = |old: &Value, manager: &str, part: Part, value: Value| {
+            let mut new = old.clone();
+            new[if part == Part::Status { "status" } else { "spec" }] = value;
+            track(&Writer { part, ..writer(&resources[0], manager) }, &mut new, old);
+            new
+        };
+        let writers = |object: &Value| -> Vec<Value> {
+            let list = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+            list.map(|entry| json!([entry["manager"], entry["subresource"], entry["fieldsV1"]])).collect()
+        };
+        let live = json!({"metadata": {"name": "a"}, "spec": {"size": 1}});
+        let live = write(&live, "editor", Part::Main, json!({"size": 2}));
+        assert_eq!(writers(&live), Vec::<Value>::new(), "nobody asks who edits");
+        let live = write(&live, "operator", Part::Status, json!({"phase": "Running"}));
+        let operator = json!(["operator", "status", {"f:status": {".": {}, "f:phase": {}}}]);
+        assert_eq!(writers(&live), std::slice::from_ref(&operator));
+        let live = write(&live, "editor", Part::Main, json!({"size": 3}));
+        assert_eq!(writers(&live), [operator]);
+        let config = json!({"metadata": {"name": "a"}, "spec": {"size": 4}});
+        let conflict = apply(&writer(&resources[0], "applier"), &live, &config, false);
+        assert!(conflict.is_err(), "what was there before has an owner all the same");
     }
 
     #[test]

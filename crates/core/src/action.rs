@@ -146,9 +146,15 @@ pub enum Alarm {
     /// orphan.
     #[error("the manager's version is below that of mirror {0}: was it restored from a backup? No orphan is deleted")]
     ManagerRestored(String),
-    /// The built-in Job controller writes the status of a workload of ours.
-    #[error("kube-controller-manager acts on a Job that it should leave alone; dispatching it stops")]
-    ActedOn,
+    /// Somebody else's controller writes the status of a workload of ours.
+    #[error(
+        "{by} writes the status of a workload that was handed to Jobferry, and may run it here: dispatching it stops, and a \
+         mirror that it has is left alone; stop that controller or let it heed managedBy, then submit the workload again"
+    )]
+    ActedOn {
+        /// The name by which it writes.
+        by: String,
+    },
     /// The record on the workload cannot be read.
     #[error("the placement record is unreadable or lost; the workload is left alone until all workers were seen")]
     UnreadableRecord,

@@ -298,11 +298,33 @@ struct Meta {
     annotations: BTreeMap<String, String>,
 }
 
+/// Somebody who wrote the object, as the API server notes it.
 #[derive(Deserialize, Default)]
-#[serde(default)]
+#[serde(default, rename_all = "camelCase")]
 struct Writer {
     manager: String,
     subresource: String,
+    fields_v1: WrittenFields,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct WrittenFields {
+    #[serde(rename = "f:status")]
+    status: Option<serde::de::IgnoredAny>,
+}
+
+impl Writer {
+    fn wrote_status(&self, kind: &Kind) -> bool {
+        self.subresource == "status" || (kind.status.in_object && self.fields_v1.status.is_some())
+    }
+}
+
+/// Who else than us writes the status of an object that is ours. An operator that does not heed managedBy says so within
+/// its first look at the object, before anything of it has ended.
+fn foreign_writer(kind: &Kind, writers: &[Writer]) -> Option<String> {
+    let foreign = writers.iter().find(|writer| writer.wrote_status(kind) && writer.manager != FIELD_MANAGER);
+    foreign.map(|writer| writer.manager.clone())
 }
 
 fn meta(object: &Value) -> Result<Meta, serde_json::Error> {
@@ -326,7 +348,6 @@ pub fn read_workload(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result
         }
     }
     let forwarded = kind.forwarded(object).map(|forwarded| forwarded.digest()).unwrap_or_default();
-    let foreign = |writer: &Writer| writer.subresource == "status" && writer.manager != FIELD_MANAGER;
     Ok(Workload {
         deleting: meta.deletion_timestamp.is_some(),
         managed_by: delegated.then(|| api::managed_by::DISPATCHER.to_owned()),
@@ -334,7 +355,7 @@ pub fn read_workload(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result
         active_deadline: None,
         needs_minor: 0,
         policy: meta.labels.get(api::labels::POLICY).cloned(),
-        acted_on: meta.managed_fields.iter().any(foreign),
+        acted_on: foreign_writer(kind, &meta.managed_fields),
         narrowing: Narrowing {
             workers: meta.annotations.get(api::annotations::WORKERS).cloned(),
             selector: meta.annotations.get(api::annotations::WORKER_SELECTOR).cloned(),

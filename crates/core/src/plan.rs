@@ -41,7 +41,7 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
     let case = Case { known, workload, around };
     if let Some((worker, mirror)) = case.ahead()
         && !matches!(phase, Phase::NotOurs | Phase::Leaving | Phase::Finished)
-        && !workload.acted_on
+        && workload.acted_on.is_none()
     {
         return case.recover(worker, mirror);
     }
@@ -54,7 +54,7 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
             return actions;
         }
         // Somebody else runs it on the manager: whatever we did now could run it twice.
-        _ if workload.acted_on => return vec![Action::Alarm(Alarm::ActedOn)],
+        _ if let Some(by) = &workload.acted_on => return vec![Action::Alarm(Alarm::ActedOn { by: by.clone() })],
         Phase::Unknown => case.tell_unknown(),
         Phase::Recovering { worker, mirror } => case.recover(worker, mirror),
         Phase::Suspended => case.show_suspended(),

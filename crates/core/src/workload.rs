@@ -40,8 +40,8 @@ pub struct Workload {
     pub needs_minor: u32,
     /// The `DispatchPolicy` that it names.
     pub policy: Option<String>,
-    /// Somebody else's controller writes its status, though managedBy says that it is ours.
-    pub acted_on: bool,
+    /// Somebody else's controller writes its status, though managedBy says that it is ours: the name by which it writes.
+    pub acted_on: Option<String>,
     /// Which workers the user allows.
     pub narrowing: Narrowing,
     /// Where it was placed, as recorded on it.
@@ -178,7 +178,9 @@ impl<'de> Deserialize<'de> for Workload {
             active_deadline: wire.spec.active_deadline_seconds,
             needs_minor: wire.spec.needs_minor(),
             policy: labels.get(api::labels::POLICY).cloned(),
-            acted_on: wire.metadata.managed_fields.iter().flatten().any(Writer::is_the_built_in_controller),
+            acted_on: (wire.metadata.managed_fields.into_iter().flatten())
+                .find(Writer::is_the_built_in_controller)
+                .map(|writer| writer.manager),
             managed_by: wire.spec.managed_by,
             spec: SpecView {
                 completions: wire.spec.completions,

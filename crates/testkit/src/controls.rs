@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
 use jobferry_api::KUBECONFIG_KEY;
 use jobferry_dispatcher::Options;
+use jobferry_kubeio::metrics::Observed as _;
 use kube::Client;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -69,6 +70,11 @@ impl Dispatchers {
     /// None is running yet.
     pub(crate) fn new(manager: Client, options: Options) -> Self {
         Self { manager, options, running: Mutex::default() }
+    }
+
+    /// What they tell of themselves, as Prometheus reads it.
+    pub(crate) fn metrics(&self) -> String {
+        self.options.vitals.metrics()
     }
 
     /// Starts one more.

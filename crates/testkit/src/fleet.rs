@@ -91,6 +91,11 @@ impl Fleet {
         }
     }
 
+    /// What the dispatcher tells of itself, as Prometheus reads it.
+    pub fn metrics(&self) -> String {
+        self.controls.dispatchers.metrics()
+    }
+
     /// Makes a namespace in every cluster, so that scenarios on a shared fleet do not meet.
     pub async fn namespace(&self, name: &str) -> Result<Namespace<'_>, ScenarioError> {
         let all: Vec<&str> = self.workers.keys().map(String::as_str).collect();

@@ -43,4 +43,7 @@ of_each_kind! {
     it_fails_when_somebody_deletes_its_mirror
     it_is_released_when_managed_by_goes
     it_goes_when_its_time_is_over
+    it_is_left_alone_when_somebody_else_acts_on_it
+    its_result_waits_for_a_worker_that_is_away
+    it_fails_when_its_worker_is_lost_for_too_long
 }

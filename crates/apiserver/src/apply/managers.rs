@@ -32,6 +32,11 @@ impl Manager {
             && self.subresource == other.subresource
     }
 
+    /// Whether it came by its fields through the object itself, not through a subresource.
+    pub(super) fn owns_main_part(&self) -> bool {
+        self.subresource.is_empty()
+    }
+
     fn to_json(&self) -> Value {
         let operation = match self.operation {
             Operation::Apply => "Apply",

@@ -43,10 +43,12 @@ fn each_turn_in_the_life_of_a_workload_is_told_in_its_words() {
         (placed_on("eu-1"), Action::RecordPlacement(moving), Normal, "Moving", "leaves worker eu-1, which refuses it"),
         (
             placed_on("eu-1"),
-            Action::Alarm(Alarm::ActedOn),
+            Action::Alarm(Alarm::ActedOn { by: "an-operator".into() }),
             Warning,
             "ForeignController",
-            "kube-controller-manager acts on a Job that it should leave alone; dispatching it stops",
+            "an-operator writes the status of a workload that was handed to Jobferry, and may run it here: dispatching it \
+             stops, and a mirror that it has is left alone; stop that controller or let it heed managedBy, then submit the \
+             workload again",
         ),
         (workload(&json!({})), told("NoWorkerFits"), Warning, "WaitingForWorker", "because"),
         (workload(&json!({})), told("InvalidNarrowing"), Warning, "InvalidNarrowing", "because"),

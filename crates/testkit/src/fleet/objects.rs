@@ -4,7 +4,7 @@ use jobferry_kubeio::{self as kubeio, CallError};
 use kube::Client;
 use serde_json::Value;
 
-use super::wait::{create, until_object};
+use super::wait::{create, until_object, until_one};
 use super::{ANSWER_WITHIN, Fleet, ScenarioError};
 
 /// The objects of one kind in a namespace of one cluster.
@@ -75,6 +75,11 @@ impl Objects {
     pub async fn until(&self, name: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value, ScenarioError> {
         until_object(&self.client, &self.collection, name, what, |object| object.is_some_and(&wanted)).await?;
         Ok(self.find(name).await?.unwrap_or_default())
+    }
+
+    /// Waits for an object, whatever its name.
+    pub async fn until_one(&self, what: &str, wanted: impl Fn(&Value) -> bool) -> Result<Value, ScenarioError> {
+        until_one(&self.client, &self.collection, what, wanted).await
     }
 
     /// Waits until an object is gone.

@@ -59,6 +59,34 @@ pub(super) async fn until_object(
     if met { Ok(()) } else { Err(missed(&format!("{name} in {collection}: {what}"), last)) }
 }
 
+/// Waits for an object that is as wanted, whatever its name.
+pub(super) async fn until_one(
+    client: &Client,
+    collection: &str,
+    what: &str,
+    wanted: impl Fn(&Value) -> bool,
+) -> Result<Value, ScenarioError> {
+    let objects = Collection::new(collection, |object: &Value| {
+        object["metadata"]["resourceVersion"].as_str().unwrap_or_default()
+    });
+    let mut events = pin!(kubeio::watch(client.clone(), objects));
+    let found = async {
+        while let Some(event) = events.next().await {
+            let seen = match event {
+                Event::Reset(objects) => objects,
+                Event::Applied(object) => vec![object],
+                Event::Deleted(_) | Event::Interrupted(_) | Event::Resumed => Vec::new(),
+            };
+            if let Some(found) = seen.into_iter().find(&wanted) {
+                return Some(found);
+            }
+        }
+        None
+    };
+    let found = tokio::time::timeout(HAPPENS_WITHIN, found).await.ok().flatten();
+    found.ok_or_else(|| missed(&format!("{what} in {collection}"), None::<Value>))
+}
+
 /// Follows one object until `enough` says so of its state (`None`: it does not exist).
 pub(super) async fn follow<T: DeserializeOwned + Send + 'static>(
     client: &Client,

@@ -1,13 +1,19 @@
 //! What Jobferry does with workloads of other kinds than Job. There is no operator: a scenario says itself what the worker's
 //! operator would.
 
+use std::time::Duration;
+
+use jobferry_api::labels;
 use serde_json::{Value, json};
 
 use super::dispatch::Outcome;
-use crate::fleet::{Fleet, Objects};
+use crate::fleet::{Fleet, Objects, ScenarioError};
 
 const DEFINITIONS: &str = "/apis/apiextensions.k8s.io/v1/customresourcedefinitions";
 const KINDS: &str = "/apis/jobferry.dev/v1alpha1/workloadkinds";
+
+/// Whoever runs an object that is ours must not stay unnoticed for longer.
+const NOTICED_WITHIN: Duration = Duration::from_secs(20);
 
 /// A kind to try, in a namespace of its own.
 pub struct Subject {
@@ -123,9 +129,13 @@ impl Subject {
     }
 
     /// An object that was submitted and whose mirror is there.
-    async fn placed(&self, fleet: &Fleet, name: &str) -> Result<Placed, crate::fleet::ScenarioError> {
+    async fn placed(&self, fleet: &Fleet, name: &str) -> Result<Placed, ScenarioError> {
+        self.placed_as(fleet, name, self.object(name, &self.spec)).await
+    }
+
+    async fn placed_as(&self, fleet: &Fleet, name: &str, object: Value) -> Result<Placed, ScenarioError> {
         let manager = fleet.on_manager(&self.collection());
-        manager.create(&self.object(name, &self.spec)).await?;
+        manager.create(&object).await?;
         let object = manager.until(name, "placed", |object| chosen_worker(object).is_some()).await?;
         let on = chosen_worker(&object).unwrap_or_default().to_owned();
         let worker = fleet.on_worker(&on, &self.collection());
@@ -310,11 +320,7 @@ pub async fn it_fails_when_somebody_deletes_its_mirror(fleet: &Fleet, subject: &
     at.worker.report("nightly", &subject.running).await?;
     at.manager.until("nightly", "its progress", has_status(&subject.running)).await?;
     at.worker.delete("nightly").await?;
-    let says = |object: &Value| {
-        let status = &object["status"];
-        status["phase"] == "Broken" || status["conditions"][0]["reason"] == "MirrorDeleted"
-    };
-    at.manager.until("nightly", "failed", says).await?;
+    at.manager.until("nightly", "failed", |object| has_failed(object, "MirrorDeleted")).await?;
     for worker in fleet.two_workers() {
         assert!(fleet.on_worker(worker, &subject.collection()).find("nightly").await?.is_none());
     }
@@ -340,11 +346,21 @@ pub async fn it_goes_when_its_time_is_over(fleet: &Fleet, subject: &Subject) -> 
     at.worker.until_gone("nightly").await
 }
 
-/// A status that somebody else writes on the manager means that somebody else runs it: nothing is copied over it.
+/// A status that somebody else writes on the manager means that somebody else runs it: people hear of it, and nothing is
+/// copied over it.
 pub async fn it_is_left_alone_when_somebody_else_acts_on_it(fleet: &Fleet, subject: &Subject) -> Outcome {
     subject.install(fleet, &fleet.two_workers()).await?;
     let at = subject.placed(fleet, "nightly").await?;
     at.manager.report("nightly", &subject.running).await?;
+    let events = fleet.on_manager(&format!("/api/v1/namespaces/{}/events", subject.namespace));
+    let told = events.until_one("a word about the operator", |event| {
+        event["reason"] == "ForeignController" && event["involvedObject"]["name"] == "nightly"
+    });
+    let event = tokio::time::timeout(NOTICED_WITHIN, told).await;
+    let event = event.unwrap_or_else(|_| panic!("nobody noticed within {NOTICED_WITHIN:?}"))?;
+    let message = event["message"].as_str().unwrap_or_default();
+    assert!(message.starts_with("operator writes the status of a workload that was handed to Jobferry"), "{message}");
+    assert!(fleet.metrics().contains(r#"alarm="acted_on""#), "{}", fleet.metrics());
     at.worker.report("nightly", &subject.succeeded).await?;
     // What another one reports later has come through: so this was looked at.
     let other = subject.placed(fleet, "other").await?;
@@ -353,4 +369,46 @@ pub async fn it_is_left_alone_when_somebody_else_acts_on_it(fleet: &Fleet, subje
     let left = at.manager.find("nightly").await?.unwrap_or_default();
     assert_eq!(left["status"], subject.running);
     Ok(())
+}
+
+/// What ended on a worker that was away is not lost, and nothing runs again.
+pub async fn its_result_waits_for_a_worker_that_is_away(fleet: &Fleet, subject: &Subject) -> Outcome {
+    subject.install(fleet, &fleet.two_workers()).await?;
+    let at = subject.placed(fleet, "nightly").await?;
+    at.worker.report("nightly", &subject.running).await?;
+    at.manager.until("nightly", "its progress", has_status(&subject.running)).await?;
+    fleet.cut(&at.on);
+    fleet.until_connected(&at.on, false).await?;
+    at.worker.report("nightly", &subject.succeeded).await?;
+    // Another one goes to the worker that is left.
+    assert_ne!(subject.placed(fleet, "other").await?.on, at.on);
+    assert_eq!(at.manager.find("nightly").await?.unwrap_or_default()["status"], subject.running);
+    fleet.mend(&at.on);
+    let end = at.manager.until("nightly", "its end", |object| includes(&object["status"], &subject.succeeded)).await?;
+    assert_eq!(chosen_worker(&end), Some(at.on.as_str()));
+    Ok(())
+}
+
+/// Where the policy says so it fails when its worker was lost for too long, and what ran on there goes later.
+pub async fn it_fails_when_its_worker_is_lost_for_too_long(fleet: &Fleet, subject: &Subject) -> Outcome {
+    subject.install(fleet, &fleet.two_workers()).await?;
+    fleet.create_policy("give-up", &json!({"onWorkerLost": {"action": "Fail", "after": "30s"}})).await?;
+    let mut object = subject.object("nightly", &subject.spec);
+    object["metadata"]["labels"][labels::POLICY] = "give-up".into();
+    let at = subject.placed_as(fleet, "nightly", object).await?;
+    at.worker.report("nightly", &subject.running).await?;
+    at.manager.until("nightly", "its progress", has_status(&subject.running)).await?;
+    fleet.cut(&at.on);
+    let failed = at.manager.until("nightly", "failed", |object| has_failed(object, "WorkerLost")).await?;
+    assert!(at.worker.find("nightly").await?.is_some(), "nobody can reach it");
+    fleet.mend(&at.on);
+    at.worker.until_gone("nightly").await?;
+    assert_eq!(at.manager.find("nightly").await?.unwrap_or_default()["status"], failed["status"]);
+    Ok(())
+}
+
+/// Whether an object has failed, as far as its kind lets one say why.
+fn has_failed(object: &Value, reason: &str) -> bool {
+    let status = &object["status"];
+    status["phase"] == "Broken" || status["conditions"][0]["reason"] == reason
 }

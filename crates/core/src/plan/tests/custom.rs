@@ -134,12 +134,45 @@ fn an_object_that_somebody_else_has_run_is_not_adopted() {
     object["status"]["restarts"] = json!(1);
     let plan = world_of(&kind, &object).plan();
     assert!(matches!(plan[..], [Action::Alarm(Alarm::UnreadableRecord), Action::Tell(_)]), "{plan:?}");
-    let mut object = job_set();
-    object["metadata"]["managedFields"] = json!([{"manager": "jobset", "subresource": "status"}]);
-    assert_eq!(world_of(&kind, &object).plan(), [Action::Alarm(Alarm::ActedOn)]);
-    object["metadata"]["managedFields"] =
-        json!([{"manager": "jobferry", "subresource": "status"}, {"manager": "kubectl"}]);
-    assert!(matches!(world_of(&kind, &object).plan()[..], [Action::RecordPlacement(_)]));
+}
+
+/// A kind without a subresource for its status.
+fn without_subresource(kind: &Kind) -> Arc<Kind> {
+    let mut kind = kind.clone();
+    kind.status.in_object = true;
+    Arc::new(kind)
+}
+
+#[test]
+fn an_object_whose_status_somebody_else_writes_is_left_alone_wherever_it_stands() {
+    let kind = kind("JobSet");
+    let whole = json!({"manager": "operator", "fieldsV1": {"f:status": {"f:restarts": {}}}});
+    for (writers, kind, by) in [
+        (json!([{"manager": "operator", "subresource": "status"}]), &kind, Some("operator")),
+        (json!([{"manager": "jobferry", "subresource": "status"}, {"manager": "kubectl"}]), &kind, None),
+        (
+            json!([{"manager": "jobferry", "subresource": "status"}, {"manager": "operator", "subresource": "status"}]),
+            &kind,
+            Some("operator"),
+        ),
+        // With a subresource, what somebody sends as the status of the object itself is not stored.
+        (json!([whole]), &kind, None),
+        (json!([whole]), &without_subresource(&kind), Some("operator")),
+        (json!([{"manager": "user", "fieldsV1": {"f:spec": {}}}]), &without_subresource(&kind), None),
+    ] {
+        let placed = recorded(kind, job_set(), &placement().with_mirror("m1"));
+        let mirror = mirrored(kind, &placed, &json!({"restarts": 1}));
+        for (mut object, mirror) in [(job_set(), None), (placed, Some(mirror))] {
+            object["metadata"]["managedFields"] = writers.clone();
+            let world = world_of(kind, &object);
+            let plan = match mirror {
+                Some(mirror) => world.mirror_on("eu-1", mirror).plan(),
+                None => world.plan(),
+            };
+            let alarm = by.map(|by| Action::Alarm(Alarm::ActedOn { by: by.into() }));
+            assert_eq!(matches!(plan[..], [Action::Alarm(_)]).then(|| plan[0].clone()), alarm, "{writers}: {plan:?}");
+        }
+    }
 }
 
 #[test]
