@@ -20,6 +20,7 @@ pub mod finalizers;
 pub mod labels;
 pub mod managed_by;
 pub mod metrics;
+pub mod rights;
 mod span;
 mod worker;
 mod workload_kind;

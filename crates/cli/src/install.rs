@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 
 use crate::{
     delegation,
-    kinds::rights::{self, KindName},
+    kinds::{
+        guard,
+        rights::{self, KindName},
+    },
     manifests,
     target::Target,
 };
@@ -26,7 +29,8 @@ pub(crate) struct Args {
     /// Image that holds this program, from where your cluster pulls
     #[arg(long, default_value_t = default_image())]
     image: String,
-    /// Kinds to dispatch beside Jobs, for example JobSet,RayJob: the dispatcher gets rights on them
+    /// Kinds to dispatch beside Jobs, for example JobSet,RayJob: the dispatcher gets rights on them, and admission policies
+    /// guard what their own admission does not
     #[arg(long = "kind", value_delimiter = ',', value_name = "KIND")]
     kinds: Vec<KindName>,
     /// No Deployment: the dispatcher runs elsewhere
@@ -44,15 +48,22 @@ fn default_image() -> String {
 
 /// Applies or prints.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let manifest = manifest(&args)?;
+    let whole = manifest(&args, true)?;
     if args.print {
-        print!("{}---\n{manifest}", manifests::custom_resource_definitions()?);
+        print!("{}---\n{whole}", manifests::custom_resource_definitions()?);
         return Ok(ExitCode::SUCCESS);
     }
     let manager = args.target.client().await?;
     delegation::check_version(&manager).await?;
-    if !args.no_deployment {
-        check_deployments(&manager).await?;
+    // An embedded cluster has none: better to know before anything is applied.
+    anyhow::ensure!(
+        args.no_deployment || serves(&manager, "apps/v1").await,
+        "this cluster runs no Deployments; with --no-deployment it gets the rest, and the dispatcher runs elsewhere"
+    );
+    let guarded = args.kinds.is_empty() || serves(&manager, "admissionregistration.k8s.io/v1").await;
+    let manifest = if guarded { whole } else { manifest(&args, false)? };
+    if !guarded {
+        eprintln!("this cluster has no admission policies: nothing keeps users from changing managedBy of these kinds");
     }
     install(&manager).await?;
     println!("customresourcedefinitions applied");
@@ -75,19 +86,19 @@ async fn apply_all(manager: &Client, manifest: &str, say: impl Fn(&str)) -> anyh
     Ok(())
 }
 
-/// An embedded cluster has none: better to know before anything is applied.
-async fn check_deployments(manager: &Client) -> anyhow::Result<()> {
-    match kubeio::get::<Value>(manager, "/apis/apps/v1", DEADLINE).await {
-        Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 404) => anyhow::bail!(
-            "this cluster runs no Deployments; with --no-deployment it gets the rest, and the dispatcher runs elsewhere"
-        ),
-        _ => Ok(()),
-    }
+/// Whether the cluster has this group and version. What it does not answer clearly shows when it is written to.
+async fn serves(manager: &Client, group_version: &str) -> bool {
+    let answer = kubeio::get::<Value>(manager, &format!("/apis/{group_version}"), DEADLINE).await;
+    !answer.is_err_and(|error| error.refusal().is_some_and(|refusal| refusal.code == 404))
 }
 
-/// Rights and, unless it is not wanted, the Deployment.
-fn manifest(args: &Args) -> anyhow::Result<String> {
-    let rights = format!("{}{}", manifests::MANAGER, manifests::yaml(&rights::on_manager(&args.kinds))?);
+/// Rights, what guards the kinds, and, unless it is not wanted, the Deployment.
+fn manifest(args: &Args, guarded: bool) -> anyhow::Result<String> {
+    let mut kinds = rights::on_manager(&args.kinds);
+    if guarded {
+        kinds.extend(guard::policies(&args.kinds));
+    }
+    let rights = format!("{}{}", manifests::MANAGER, manifests::yaml(&kinds)?);
     if args.no_deployment {
         return Ok(rights);
     }

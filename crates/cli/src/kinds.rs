@@ -1,6 +1,7 @@
 //! `jobferry kinds`: what the dispatcher knows of each kind of workload, and what it would do with an object.
 
 mod describe;
+pub(crate) mod guard;
 pub(crate) mod rights;
 mod trial;
 

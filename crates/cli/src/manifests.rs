@@ -46,6 +46,8 @@ pub(crate) fn plural(object: &Value) -> anyhow::Result<&'static str> {
         "Deployment" => "deployments",
         "PodDisruptionBudget" => "poddisruptionbudgets",
         "CustomResourceDefinition" => "customresourcedefinitions",
+        "ValidatingAdmissionPolicy" => "validatingadmissionpolicies",
+        "ValidatingAdmissionPolicyBinding" => "validatingadmissionpolicybindings",
         "Worker" => "workers",
         other => anyhow::bail!("a manifest holds a {other}, which is not known how to write"),
     })

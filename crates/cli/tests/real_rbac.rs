@@ -4,7 +4,7 @@
 mod joining;
 mod support;
 
-use std::{collections::BTreeSet, path::PathBuf};
+use std::collections::BTreeSet;
 
 use jobferry_api::SYSTEM_NAMESPACE;
 use jobferry_testkit::{AuditMark, AuditRecord, User};
@@ -17,17 +17,6 @@ const JOBS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/rbac.yaml");
 
 /// Less than a quarter of a day's token is left.
 const NEAR_THE_END: SignedDuration = SignedDuration::from_hours(20);
-
-/// A kubeconfig of the manager for the dispatcher's own ServiceAccount, by a token as `kubectl create token` makes it.
-fn dispatchers_kubeconfig(pair: &Pair) -> PathBuf {
-    let token = pair.on_manager(&["create", "token", "jobferry-dispatcher", "-n", SYSTEM_NAMESPACE]);
-    let kubeconfig = pair.manager().kubeconfig(User::Admin);
-    let line = |line: &str| match line.split_once("token:") {
-        Some((indent, _)) => format!("{indent}token: {}\n", token.trim()),
-        None => format!("{line}\n"),
-    };
-    pair.write("dispatcher", &kubeconfig.lines().map(line).collect::<String>())
-}
 
 /// Verb and resource of what was asked.
 fn asked(records: &[AuditRecord]) -> BTreeSet<String> {
@@ -76,7 +65,7 @@ async fn the_shipped_rights_are_enough_and_all_of_them_are_used() {
     succeed(pair.with_worker(&["join", WORKER, "--wait", "0"]));
     let first = pair.stored_token();
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
-    let dispatcher = Ahead::start(client(&dispatchers_kubeconfig(&pair)).await, SignedDuration::from_hours(13));
+    let dispatcher = Ahead::start(client(&pair.dispatchers_kubeconfig()).await, SignedDuration::from_hours(13));
     pair.until_connected();
     let listed = succeed(pair.jobferry(&["worker", "list"]));
     assert!(listed.contains("eu-1") && listed.contains("Connected"), "{listed}");

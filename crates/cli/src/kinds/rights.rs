@@ -3,17 +3,32 @@
 
 use std::str::FromStr;
 
-use jobferry_api::SYSTEM_NAMESPACE;
-use jobferry_core::kind::Table;
+use jobferry_api::{GROUP, Guard, SYSTEM_NAMESPACE, rights};
+use jobferry_core::kind::{Kind, Table};
 use serde_json::{Value, json};
 
 const ROLE: &str = "jobferry-dispatcher-kinds";
 
 /// A kind that was named on the command line.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct KindName {
-    group: String,
-    plural: String,
+    pub(super) group: String,
+    pub(super) plural: String,
+    /// What is known of it, if it is built in.
+    built_in: Option<Box<Kind>>,
+}
+
+impl KindName {
+    /// The version to watch over.
+    pub(super) fn version(&self) -> &str {
+        self.built_in.as_ref().map_or("*", |kind| &kind.version)
+    }
+
+    /// Where it says to whom an object is handed, and what the kind's own admission refuses there.
+    pub(super) fn managed_by(&self) -> Option<(String, Guard)> {
+        let managed_by = self.built_in.as_ref()?.managed_by.as_ref()?;
+        Some((managed_by.path.to_string(), managed_by.guard))
+    }
 }
 
 impl FromStr for KindName {
@@ -22,13 +37,14 @@ impl FromStr for KindName {
     fn from_str(word: &str) -> Result<Self, String> {
         let table = Table::built_in().map_err(|error| error.to_string())?;
         if let [(_, kind)] = table.called(word)[..] {
-            return Ok(Self { group: kind.group.clone(), plural: kind.plural.clone() });
+            let built_in = Some(Box::new(kind.clone()));
+            return Ok(Self { group: kind.group.clone(), plural: kind.plural.clone(), built_in });
         }
         // One of a user's own is known by its full name only.
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
         match word.split_once('.') {
             Some((plural, group)) if word.chars().all(plain) && !plural.is_empty() && group.contains('.') => {
-                Ok(Self { group: group.to_owned(), plural: plural.to_owned() })
+                Ok(Self { group: group.to_owned(), plural: plural.to_owned(), built_in: None })
             }
             _ => Err(
                 "not a built-in kind (`jobferry kinds list`), nor a full name such as etlruns.workloads.example.dev"
@@ -38,21 +54,22 @@ impl FromStr for KindName {
     }
 }
 
-/// The role on the management cluster: users' objects are read, their status and our note on them written, and finished
-/// ones deleted when their time is over.
+/// The role on the management cluster: users' objects are read, their status and our notes on them written (which the
+/// admission policies ask for by name), and finished ones deleted when their time is over.
 pub(crate) fn on_manager(kinds: &[KindName]) -> Vec<Value> {
     if kinds.is_empty() {
         return Vec::new();
     }
-    let rules = kinds.iter().flat_map(|kind| {
+    let mut rules = vec![rule(GROUP, rights::PLACEMENTS, &[rights::RECORD])];
+    rules.extend(kinds.iter().flat_map(|kind| {
         [
             rule(&kind.group, &kind.plural, &["get", "list", "watch", "patch", "delete"]),
             rule(&kind.group, &format!("{}/status", kind.plural), &["patch"]),
         ]
-    });
+    }));
     let api = "rbac.authorization.k8s.io/v1";
     vec![
-        json!({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": rules.collect::<Vec<_>>()}),
+        json!({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": rules}),
         json!({
             "apiVersion": api, "kind": "ClusterRoleBinding", "metadata": {"name": ROLE},
             "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": ROLE},
@@ -91,8 +108,9 @@ mod tests {
         assert_eq!(on_manager(&[]), Vec::<Value>::new());
         let kinds = ["JobSet".parse().unwrap()];
         let role = &on_manager(&kinds)[0];
-        assert_eq!(role["rules"][0]["verbs"], json!(["get", "list", "watch", "patch", "delete"]));
-        assert_eq!(role["rules"][1]["resources"], json!(["jobsets/status"]));
+        assert_eq!(role["rules"][0], json!({"apiGroups": [GROUP], "resources": ["placements"], "verbs": ["record"]}));
+        assert_eq!(role["rules"][1]["verbs"], json!(["get", "list", "watch", "patch", "delete"]));
+        assert_eq!(role["rules"][2]["resources"], json!(["jobsets/status"]));
         assert_eq!(on_worker(&kinds)[0]["apiGroups"], json!(["jobset.x-k8s.io"]));
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::{cell, opening};
 
 /// A heading, what it is about, and the module.
-const GROUPS: [(&str, &str, &str); 6] = [
+const GROUPS: [(&str, &str, &str); 7] = [
     ("Values of spec.managedBy", "", include_str!("../../../api/src/managed_by.rs")),
     ("Labels", "", include_str!("../../../api/src/labels.rs")),
     ("Annotations", "", include_str!("../../../api/src/annotations.rs")),
@@ -20,6 +20,11 @@ const GROUPS: [(&str, &str, &str); 6] = [
         "Beside these, a reason of the condition `Placed` that is not its normal state is told as an Event of the same name \
          (`NoPolicy`, `InvalidNarrowing`, `Halted`, `WorkerMissing`, `RecordLost`), and warnings about a mirror keep the worker's reason.",
         include_str!("../../../api/src/events.rs"),
+    ),
+    (
+        "Rights",
+        "In the group `jobferry.dev`; admission policies ask for them.",
+        include_str!("../../../api/src/rights.rs"),
     ),
 ];
 

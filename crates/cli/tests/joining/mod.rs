@@ -82,6 +82,17 @@ impl Pair {
         self.stored_kubeconfig()["users"][0]["user"]["token"].as_str().unwrap().to_owned()
     }
 
+    /// A kubeconfig of the manager for the dispatcher's own ServiceAccount, by a token as `kubectl create token` makes it.
+    pub(crate) fn dispatchers_kubeconfig(&self) -> PathBuf {
+        let token = self.on_manager(&["create", "token", "jobferry-dispatcher", "-n", SYSTEM_NAMESPACE]);
+        let kubeconfig = self.manager().kubeconfig(User::Admin);
+        let line = |line: &str| match line.split_once("token:") {
+            Some((indent, _)) => format!("{indent}token: {}\n", token.trim()),
+            None => format!("{line}\n"),
+        };
+        self.write("dispatcher", &kubeconfig.lines().map(line).collect::<String>())
+    }
+
     /// A file with a kubeconfig.
     pub(crate) fn write(&self, name: &str, kubeconfig: &str) -> PathBuf {
         let path = self.directory.path().join(name);
