@@ -13,6 +13,9 @@ pub const FORWARDED: &str = "jobferry.dev/forwarded";
 pub const PLACEMENT: &str = "jobferry.dev/placement";
 /// On a user's workload of a kind other than Job: whether it is placed, and why not, for people.
 pub const PLACED: &str = "jobferry.dev/placed";
+/// On a user's workload of a kind other than Job: the worker, and the fields of the status that name something there: pods,
+/// addresses, identifiers that mean nothing on the manager.
+pub const WORKER_REFERENCES: &str = "jobferry.dev/worker-references";
 /// By the user, on a workload: only these workers, by name, separated by commas.
 pub const WORKERS: &str = "jobferry.dev/workers";
 /// By the user, on a workload: only workers whose labels match this selector.

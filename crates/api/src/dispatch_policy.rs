@@ -51,6 +51,20 @@ pub struct DispatchPolicySpec {
     /// itself exists. With the mirror go its pods and their logs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub keep_finished: Option<Span>,
+    /// Whose queues the label `kueue.x-k8s.io/queue-name` means on workloads whose managedBy is Kueue's own value, because
+    /// their kind admits no other. Absent: the manager's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kueue_queues: Option<KueueQueues>,
+}
+
+/// Whose queues are meant by a workload that could be MultiKueue's as well.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum KueueQueues {
+    /// The manager's: such a workload may be MultiKueue's there, and is refused.
+    #[default]
+    Manager,
+    /// The workers': no MultiKueue runs on the manager, and the mirror waits in the queue of its worker's Kueue.
+    Workers,
 }
 
 /// Workers that are better than others.

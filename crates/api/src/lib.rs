@@ -25,9 +25,9 @@ mod span;
 mod worker;
 mod workload_kind;
 
-pub use dispatch_policy::{DispatchPolicy, DispatchPolicySpec, LostAction, OnWorkerLost, Preference};
+pub use dispatch_policy::{DispatchPolicy, DispatchPolicySpec, KueueQueues, LostAction, OnWorkerLost, Preference};
 pub use span::{Span, SpanError};
-pub use worker::{Worker, WorkerSpec, WorkerStatus};
+pub use worker::{MissingKind, Worker, WorkerSpec, WorkerStatus};
 pub use workload_kind::{
     Admits, Ending, Field, Fill, Guard, ManagedBy, OperatorOnManager, Outcome, Refuse, Requirement, Settling,
     StatusRules, Test, TimeToLive, TtlOnManager, WorkloadKind, WorkloadKindSpec, WorkloadKindStatus,

@@ -73,8 +73,21 @@ pub struct WorkerStatus {
     /// How many unfinished workloads of ours are placed there.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub unfinished: Option<i32>,
+    /// Kinds beside Job that the manager has and this cluster does not, or does not let the dispatcher watch. Written now and
+    /// then.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub missing_kinds: Vec<MissingKind>,
     /// `Accepted`: its credentials and identity are fit to be used. `Connected`: its mirrors are watched. The messages say
     /// what is wrong.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub conditions: Vec<Condition>,
+}
+
+/// A kind whose workloads cannot go to a worker.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingKind {
+    /// The plural and the group of the kind.
+    pub name: String,
+    /// What is missing.
+    pub why: String,
 }

@@ -157,6 +157,8 @@ pub struct CustomWorkload {
     pub stored: Stored,
     /// It is handed to us and must not be dispatched: why.
     pub refused: Option<String>,
+    /// The queue of Kueue's that it names, if a MultiKueue on the manager might take it for its own.
+    pub queue: Option<String>,
     /// How it ended, and how long it may stay on the manager from when people were told so, if that is our business.
     pub ended: Option<(Outcome, Option<Duration>)>,
     settling: Settling,
@@ -334,10 +336,11 @@ fn meta(object: &Value) -> Result<Meta, serde_json::Error> {
 /// Reads a workload of this kind.
 pub fn read_workload(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result<Workload, serde_json::Error> {
     let meta = meta(object)?;
-    let (delegated, refused) = match kind.delegation(object) {
-        Delegation::Elsewhere => (false, None),
-        Delegation::Ours => (true, None),
-        Delegation::Refused(why) => (true, Some(why)),
+    let (delegated, refused, queue) = match kind.delegation(object) {
+        Delegation::Elsewhere => (false, None, None),
+        Delegation::Ours => (true, None, None),
+        Delegation::Queued(queue) => (true, None, Some(queue)),
+        Delegation::Refused(why) => (true, Some(why), None),
     };
     let (mut status, settling) = in_words_of_a_job(kind, object, now);
     let placed = read_told(&meta);
@@ -370,6 +373,7 @@ pub fn read_workload(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result
             kind: Arc::clone(kind),
             stored: kind.stored(object),
             refused,
+            queue,
             settling,
         })),
         namespace: meta.namespace,
@@ -428,10 +432,16 @@ fn read_told(meta: &Meta) -> Option<Told> {
     Some(Told { holds: told.placed, reason: told.reason, message: told.message, at: told.at })
 }
 
-/// The annotation that holds the placement of a custom workload.
+/// The annotations that hold the placement of a custom workload, and tell what of its status holds there only.
 pub(crate) fn note_placement(workload: &Workload, placement: &Placement) -> Result<Value, serde_json::Error> {
     let note = Note { of: workload.uid.clone(), says: placement };
-    Ok(json!({ api::annotations::PLACEMENT: serde_json::to_string(&note)? }))
+    let mut notes = json!({ api::annotations::PLACEMENT: serde_json::to_string(&note)? });
+    let references = workload.custom.as_ref().map_or(&[][..], |custom| &custom.kind.status.worker_references);
+    if !references.is_empty() {
+        let fields: Vec<String> = references.iter().map(ToString::to_string).collect();
+        notes[api::annotations::WORKER_REFERENCES] = format!("{}: {}", placement.worker, fields.join(", ")).into();
+    }
+    Ok(notes)
 }
 
 /// The annotation that tells people about it.

@@ -27,7 +27,7 @@ use jobferry_api as api;
 pub use check::{Invalid, Problem};
 pub(crate) use forward::difference;
 
-pub use delegation::{Delegation, Requirement};
+pub use delegation::{Delegation, Requirement, in_queue};
 pub use ending::Standing;
 pub use mirror::Unmirrorable;
 pub use path::{Path, PathError};

@@ -9,12 +9,13 @@ use std::{
     time::Duration,
 };
 
-use jobferry_api::annotations::WORKER_SELECTOR;
+use jobferry_api::{MissingKind, annotations::WORKER_SELECTOR};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::{
     custom::KindRef,
     fingerprint::fingerprint,
+    kind::in_queue,
     policy::{Policies, Policy, PolicyError},
     refusal::Refusal,
     selector::{Selector, SelectorError},
@@ -105,6 +106,15 @@ impl WorkerView {
     pub fn is_being_asked(&self, kind: &KindRef) -> bool {
         let unasked = || matches!(kind, KindRef::Custom(_)) && !self.kinds.contains_key(&kind.name());
         self.link == Link::Connecting || (self.live_identity().is_some() && unasked())
+    }
+
+    /// The kinds that it lacks, as people are told.
+    pub fn missing_kinds(&self) -> Vec<MissingKind> {
+        let missing = self.kinds.iter().filter_map(|(name, link)| match link {
+            KindLink::Missing { why } => Some(MissingKind { name: name.clone(), why: why.clone() }),
+            _ => None,
+        });
+        missing.collect()
     }
 
     /// Its identity, if it is live.
@@ -219,6 +229,15 @@ pub struct Choice<'a> {
     pub refusals: &'a BTreeMap<String, Refusal>,
     /// The (monotonic) time.
     pub now: Duration,
+}
+
+/// Why a workload that was handed to us goes nowhere, whatever the workers say.
+pub fn must_stay(workload: &Workload, policies: &Policies) -> Option<String> {
+    let custom = workload.custom.as_ref()?;
+    // Without a policy there is something else to tell.
+    let queues_are_others = policies.of(workload).is_ok_and(|policy| !policy.queues_are_the_workers);
+    let queue = custom.queue.as_ref().filter(|_| queues_are_others);
+    custom.refused.clone().or_else(|| queue.map(|queue| in_queue(queue)))
 }
 
 /// Chooses a worker. The same input always yields the same decision.

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use jobferry_api::{DispatchPolicySpec, LostAction, labels};
+use jobferry_api::{DispatchPolicySpec, KueueQueues, LostAction, labels};
 
 use crate::{
     selector::{Selector, SelectorError},
@@ -22,6 +22,8 @@ pub struct Policy {
     pub fail_after: Option<Duration>,
     /// How long finished mirrors stay. `None`: as long as their workload.
     pub keep_finished: Option<Duration>,
+    /// A queue of Kueue's that a workload names is one of its worker's, not of a MultiKueue on the manager.
+    pub queues_are_the_workers: bool,
 }
 
 impl Policy {
@@ -35,6 +37,7 @@ impl Policy {
             prefer: prefer.collect::<Result<_, SelectorError>>()?,
             fail_after: lost.and_then(|lost| lost.after).map(|span| span.0),
             keep_finished: spec.keep_finished.map(|span| span.0),
+            queues_are_the_workers: spec.kueue_queues == Some(KueueQueues::Workers),
         })
     }
 
@@ -81,8 +84,14 @@ pub enum PolicyError {
     },
 }
 
-const OPEN: &Policy =
-    &Policy { namespaces: None, workers: None, prefer: Vec::new(), fail_after: None, keep_finished: None };
+const OPEN: &Policy = &Policy {
+    namespaces: None,
+    workers: None,
+    prefer: Vec::new(),
+    fail_after: None,
+    keep_finished: None,
+    queues_are_the_workers: false,
+};
 
 impl Policies {
     /// The policy of a workload: the one that it names, else the one that its namespace names, else the default one.

@@ -1,5 +1,5 @@
 //! What people see of a worker: the status of its `Worker` object. Written when the connection changes, and now and then
-//! when its number of workloads did.
+//! when its number of workloads or its kinds did.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -16,7 +16,8 @@ use tokio::sync::Mutex;
 
 use crate::{Shared, paths};
 
-/// How often the number of a worker's workloads is written, if it changed. For people, who do not count along.
+/// How often the number of a worker's workloads and its kinds are written, if they changed. For people, who do not count
+/// along.
 const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// What could not be written yet, by the name of the Worker: since when a worker is lost must not be forgotten. Held while
@@ -72,15 +73,18 @@ pub(crate) async fn refused(shared: &Arc<Shared>, worker: &Worker, why: &str) {
     write(shared, worker, json!({ "connectedSince": null, "lostSince": null, "conditions": conditions })).await;
 }
 
-/// Keeps `status.unfinished` roughly right, and writes what could not be written before.
+/// Keeps `status.unfinished` and `status.missingKinds` roughly right, and writes what could not be written before.
 pub(crate) async fn keep_counts(shared: Arc<Shared>) {
     let mut written = BTreeMap::new();
     loop {
         tokio::time::sleep(COUNT_INTERVAL).await;
-        for (worker, unfinished) in shared.index.unfinished() {
-            let changed = written.insert(worker.clone(), unfinished) != Some(unfinished);
+        for (worker, standing) in shared.index.standings() {
+            let changed = written.insert(worker.clone(), standing.clone()).as_ref() != Some(&standing);
             if changed || shared.unwritten.0.lock().await.contains_key(&worker) {
-                send(&shared, &worker, Report { uid: None, status: fields(json!({ "unfinished": unfinished })) }).await;
+                let (unfinished, missing) = standing;
+                let missing = Some(missing).filter(|missing| !missing.is_empty());
+                let status = fields(json!({ "unfinished": unfinished, "missingKinds": missing }));
+                send(&shared, &worker, Report { uid: None, status }).await;
             }
         }
     }

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
 use anyhow::{Context as _, ensure};
 use clap::ValueEnum;
 use jobferry_core::{
-    kind::{Delegation, Kind, Source, Standing, Table},
+    kind::{Delegation, Kind, Source, Standing, Table, in_queue},
     record::Placement,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -130,6 +130,7 @@ impl Trial {
         let now_stands = edited.unwrap_or(object);
         let (dispatched, why_not) = match kind.delegation(object) {
             Delegation::Ours => (true, None),
+            Delegation::Queued(queue) => (false, Some(in_queue(&queue))),
             Delegation::Refused(why) => (false, Some(why)),
             Delegation::Elsewhere => (false, Some(format!("it stays where it is; set {}", kind.how_to_delegate()))),
         };

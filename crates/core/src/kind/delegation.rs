@@ -15,8 +15,20 @@ pub enum Delegation {
     Elsewhere,
     /// Handed to the dispatcher.
     Ours,
+    /// Handed to the dispatcher by a value of managedBy that is Kueue's too, and it names this queue of Kueue's: whose it is
+    /// depends on whose queue that is.
+    Queued(String),
     /// Handed to the dispatcher, but it must not be dispatched; the user is told why.
     Refused(String),
+}
+
+/// Why a workload is not dispatched that a MultiKueue on the manager may take.
+pub fn in_queue(queue: &str) -> String {
+    format!(
+        "it is in Kueue's queue {queue}: take off the label {QUEUE_NAME} or {}, or let its DispatchPolicy say \
+         kueueQueues: Workers if that is a queue of the workers'",
+        labels::DISPATCH
+    )
 }
 
 /// An object that must exist on the worker.
@@ -32,29 +44,26 @@ impl Kind {
     /// Whose this object is.
     pub fn delegation(&self, object: &Value) -> Delegation {
         let labelled = label(object, labels::DISPATCH) == Some("true");
-        let delegated = match &self.managed_by {
-            None => labelled,
+        let (delegated, shared) = match &self.managed_by {
+            None => (labelled, false),
             Some(managed_by) => match managed_by.path.first(object).and_then(Value::as_str) {
-                Some(value) if value == managed_by.dispatcher => true,
+                Some(value) if value == managed_by.dispatcher => (true, false),
                 // A real MultiKueue on the same manager uses this value too: the label tells us apart, and what stands in
                 // one of its queues is its own.
-                Some(managed_by::MULTIKUEUE) if managed_by.admits == api::Admits::MultiKueue && labelled => {
-                    if let Some(queue) = label(object, QUEUE_NAME) {
-                        return Delegation::Refused(format!(
-                            "it is in Kueue's queue {queue}: take off the label {QUEUE_NAME} or {}",
-                            labels::DISPATCH
-                        ));
-                    }
-                    true
-                }
-                _ => false,
+                Some(managed_by::MULTIKUEUE) if managed_by.admits == api::Admits::MultiKueue => (labelled, true),
+                _ => (false, false),
             },
         };
         if !delegated {
             return Delegation::Elsewhere;
         }
-        let refused = self.refuse.iter().find(|(when, _)| when.iter().all(|test| test.holds(object)));
-        refused.map_or(Delegation::Ours, |(_, why)| Delegation::Refused(why.clone()))
+        if let Some((_, why)) = self.refuse.iter().find(|(when, _)| when.iter().all(|test| test.holds(object))) {
+            return Delegation::Refused(why.clone());
+        }
+        match label(object, QUEUE_NAME).filter(|_| shared) {
+            Some(queue) => Delegation::Queued(queue.to_owned()),
+            None => Delegation::Ours,
+        }
     }
 
     /// To whom this mirror was given, if not to the kind's own operator: nobody there would run it.

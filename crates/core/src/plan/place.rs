@@ -10,7 +10,7 @@ use super::Case;
 use crate::{
     action::Action,
     knowledge::Halt,
-    placement::{Choice, Chosen, Decision, Unplaceable, Verdict, choose},
+    placement::{Choice, Chosen, Decision, Unplaceable, Verdict, choose, must_stay},
     record::Placement,
     refusal::Refusal,
     time::WAITING_INTERVAL,
@@ -25,7 +25,7 @@ impl Case<'_> {
 
     /// Records the placement on the worker that fits best, or tells why none does.
     pub(super) fn place_as(&self, placement: impl FnOnce(Chosen) -> Placement) -> Vec<Action> {
-        if let Some(why) = self.workload.custom.as_ref().and_then(|custom| custom.refused.clone()) {
+        if let Some(why) = must_stay(self.workload, self.around.policies) {
             return self.tell(false, api::conditions::REASON_NOT_DISPATCHABLE, why);
         }
         if let Some(halt) = self.around.halted {

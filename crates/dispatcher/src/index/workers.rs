@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use jobferry_api::MissingKind;
 use jobferry_core::{
     knowledge::Knowledge,
     placement::{Link, WorkerView},
@@ -93,9 +94,10 @@ impl Index {
         state.with_woken(touched)
     }
 
-    /// How many unfinished workloads each worker has.
-    pub(crate) fn unfinished(&self) -> BTreeMap<String, u32> {
-        self.lock().workers.iter().map(|(name, worker)| (name.clone(), worker.unfinished)).collect()
+    /// How many unfinished workloads each worker has, and which kinds it lacks.
+    pub(crate) fn standings(&self) -> BTreeMap<String, (u32, Vec<MissingKind>)> {
+        let standing = |worker: &WorkerView| (worker.unfinished, worker.missing_kinds());
+        self.lock().workers.iter().map(|(name, worker)| (name.clone(), standing(worker))).collect()
     }
 
     pub(crate) fn worker(&self, name: &str) -> Option<WorkerView> {

@@ -184,6 +184,21 @@ fn an_object_that_must_not_be_dispatched_is_told_so() {
     let [Action::Tell(told)] = &plan[..] else { panic!("{plan:?}") };
     assert_eq!((told.holds, told.reason.as_str()), (false, "NotDispatchable"));
     assert!(told.message.contains("Kueue's queue gpus"), "{}", told.message);
+
+    // With no MultiKueue on the manager the queue is one of the worker's.
+    let placed = world_of(&kind, &object).policy(json!({"kueueQueues": "Workers"})).plan();
+    assert!(matches!(placed[..], [Action::RecordPlacement(_)]), "{placed:?}");
+    let manager = world_of(&kind, &object).policy(json!({"kueueQueues": "Manager"})).plan();
+    assert!(matches!(manager[..], [Action::Tell(_)]), "{manager:?}");
+}
+
+#[test]
+fn what_of_the_status_holds_on_the_worker_only_is_told_beside_it() {
+    let note = |kind: &Arc<Kind>, object| {
+        recorded(kind, object, &placement())["metadata"]["annotations"]["jobferry.dev/worker-references"].clone()
+    };
+    assert_eq!(note(&kind("RayCluster"), ray_cluster()), json!("eu-1: status.endpoints, status.head"));
+    assert_eq!(note(&kind("JobSet"), job_set()), Value::Null, "nothing of it does");
 }
 
 /// The mirror was seen, recorded, and is proved to be gone.
