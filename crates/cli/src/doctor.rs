@@ -4,6 +4,7 @@
 //! worker's Secret also goes the dispatcher's way to it, and sees its clock and the rights that the dispatcher has there.
 
 mod clock;
+mod kinds;
 mod manager;
 mod visit;
 mod worker;

@@ -1,4 +1,5 @@
-//! Commands about users' Jobs, on any management cluster: `get`, `explain`, `submit`, `wait`, `logs`.
+//! Commands about users' workloads, on any management cluster: `get` and `explain` of every kind, `submit`, `wait` and `logs`
+//! of Jobs.
 
 pub(crate) mod explain;
 pub(crate) mod get;
@@ -7,8 +8,10 @@ mod outage;
 pub(crate) mod submit;
 mod view;
 pub(crate) mod wait;
+mod which;
 
 use anyhow::{Context as _, anyhow};
+use jobferry_core::custom::KindRef;
 use jobferry_kubeio::{self as kubeio, Collection};
 use k8s_openapi::api::batch::v1::Job;
 use kube::Client;
@@ -17,6 +20,7 @@ use serde::de::DeserializeOwned;
 use crate::{install::DEADLINE, target::Target};
 use outage::Outage;
 use view::{Phase, View, is_dispatched};
+use which::{Named, sort_out};
 
 /// The cluster and the namespace of a command.
 #[derive(clap::Args, Clone, Debug)]
@@ -56,15 +60,34 @@ fn collection(path: String) -> Collection<Job> {
 }
 
 async fn read<T: DeserializeOwned>(client: &Client, namespace: &str, name: &str) -> anyhow::Result<T> {
-    let path = format!("{}/{name}", path_of(namespace));
-    match kubeio::get(client, &path, DEADLINE).await {
-        Err(error) if error.is_not_found() => Err(not_found(name, namespace)),
-        read => read.with_context(|| format!("job {name} in namespace {namespace} cannot be read")),
+    read_of(client, &KindRef::Job, namespace, name).await
+}
+
+async fn read_of<T: DeserializeOwned>(
+    client: &Client,
+    kind: &KindRef,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<T> {
+    match kubeio::get(client, &kind.object(namespace, name), DEADLINE).await {
+        Err(error) if error.is_not_found() => Err(not_found_of(kind, name, Some(namespace))),
+        read => read.with_context(|| {
+            format!("{} {name} in namespace {namespace} cannot be read", kind.type_meta().1.to_lowercase())
+        }),
     }
 }
 
 fn not_found(name: &str, namespace: &str) -> anyhow::Error {
-    anyhow!("job {name} not found in namespace {namespace}; `jobferry get -A` lists all Jobs")
+    not_found_of(&KindRef::Job, name, Some(namespace))
+}
+
+fn not_found_of(kind: &KindRef, name: &str, namespace: Option<&str>) -> anyhow::Error {
+    let (word, all) = match kind {
+        KindRef::Job => ("job".to_owned(), "jobferry get".to_owned()),
+        KindRef::Custom(kind) => (kind.kind.to_lowercase(), format!("jobferry get -k {}", kind.kind)),
+    };
+    let place = namespace.map_or_else(|| "any namespace".to_owned(), |namespace| format!("namespace {namespace}"));
+    anyhow!("{word} {name} not found in {place}; `{all} -A` lists all {}s", kind.type_meta().1)
 }
 
 #[cfg(test)]

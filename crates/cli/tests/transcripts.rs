@@ -92,6 +92,35 @@ fn nobody() -> Value {
     })
 }
 
+/// A kind that the manager has and no worker, an object of it, and another kind whose rules make no sense.
+fn another_kind() -> Vec<(&'static str, Value)> {
+    let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
+    let definition = json!({
+        "apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
+        "metadata": {"name": "etlruns.workloads.example.dev"},
+        "spec": {
+            "group": "workloads.example.dev", "scope": "Namespaced",
+            "names": {"kind": "EtlRun", "listKind": "EtlRunList", "plural": "etlruns", "singular": "etlrun"},
+            "versions": [{
+                "name": "v1alpha1", "served": true, "storage": true, "subresources": {"status": {}},
+                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}},
+            }],
+        },
+    });
+    let run = json!({
+        "apiVersion": "workloads.example.dev/v1alpha1", "kind": "EtlRun", "metadata": {"name": "nightly"},
+        "spec": {"control": {"managedBy": "jobferry.dev/dispatcher"}},
+    });
+    let rules = |file| serde_saphyr::from_str(file).unwrap();
+    let kinds = "/apis/jobferry.dev/v1alpha1/workloadkinds";
+    vec![
+        ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition),
+        (kinds, rules(include_str!("../../../examples/kind-etl-run.yaml"))),
+        (kinds, rules(include_str!("transcripts/files/endless-kind.yaml"))),
+        ("/apis/workloads.example.dev/v1alpha1/namespaces/lonely/etlruns", run),
+    ]
+}
+
 /// A Worker and the Secret with its kubeconfig.
 fn worker(name: &str, kubeconfig: &str) -> [(&'static str, Value); 2] {
     let secret = json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name}, "stringData": {"kubeconfig": kubeconfig}});
@@ -141,12 +170,14 @@ fn on_a_fleet_with_sick_workers() {
     eventually("the dispatcher has looked at every worker", || {
         !fleet.says("jobferry worker list", "Unknown") && fleet.says("jobferry worker list", "Lost")
     });
+    fleet.create(&[namespace("lonely")]);
+    fleet.create(&another_kind());
     let unreachable = |cluster: &mut Value| cluster["cluster"]["server"] = "https://127.0.0.1:1".into();
     fleet.other_kubeconfig("gone.kubeconfig", |config| {
         config["clusters"].as_array_mut().unwrap().iter_mut().for_each(unreachable);
     });
     fleet.other_kubeconfig("unreachable.kubeconfig", |config| unreachable(&mut config["clusters"][1]));
-    play(&fleet.terminal, &["sick-workers", "unreachable-worker"]);
+    play(&fleet.terminal, &["other-kinds", "sick-workers", "unreachable-worker"]);
 }
 
 #[test]

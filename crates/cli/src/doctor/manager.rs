@@ -1,4 +1,4 @@
-//! The management cluster: version, clock, rights, delegation, and whether a dispatcher works there.
+//! The management cluster: version, clock, rights, delegation, kinds, and whether a dispatcher works there.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use jobferry_kubeio::{self as kubeio, CallError};
 use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
 use kube::Client;
 
-use super::{Finding, clock};
+use super::{Finding, clock, kinds};
 use crate::{
     delegation,
     install::DEADLINE,
@@ -40,6 +40,7 @@ pub(super) async fn examine(client: &Client, now: Timestamp) -> Result<Vec<Findi
     findings.push(rights(client).await);
     findings.push(delegates(delegation::probe(client).await));
     findings.push(dispatcher(kubeio::get(client, &lease, DEADLINE).await, now));
+    findings.extend(kinds::examine(client).await);
     Ok(findings)
 }
 

@@ -1,9 +1,9 @@
 //! `jobferry explain`: each worker with its verdict, by the dispatcher's own placement.
 //!
 //! ```text
-//!   Job, Workers, policies ─┐
-//!   refusals (condition,    ├─► core's placement ─► Explanation ─► table or JSON
-//!   Events of the Job) ─────┘
+//!   workload, Workers, policies ─┐
+//!   refusals (what was told,     ├─► core's placement ─► Explanation ─► table or JSON
+//!   Events of the workload) ─────┘
 //! ```
 //!
 //! What the dispatcher alone knows (free create slots, when exactly a worker is asked again) is not in it.
@@ -17,11 +17,12 @@ use std::{collections::BTreeMap, path::PathBuf, process::ExitCode};
 
 use anyhow::{Context as _, ensure};
 use jobferry_api::managed_by;
+use jobferry_core::{custom::KindRef, refusal::Refusal};
 use jobferry_kubeio as kubeio;
 use kube::Client;
 use serde_json::Value;
 
-use super::{Scope, job_name, path_of, read};
+use super::{Named, Scope, path_of, read_of, sort_out};
 use crate::{dispatcher::wall_clock, install::DEADLINE, lint, table::Table};
 use explanation::{Explanation, Subject};
 use fleet::Fleet;
@@ -31,9 +32,12 @@ use fleet::Fleet;
 pub(crate) struct Args {
     #[command(flatten)]
     scope: Scope,
-    /// Name of a Job
-    #[arg(value_name = "JOB", required_unless_present = "filename", value_parser = job_name)]
-    name: Option<String>,
+    /// Name of a Job, or KIND/NAME
+    #[arg(value_name = "NAME", required_unless_present = "filename")]
+    name: Option<Named>,
+    /// The kind, if it is not Job; also one that a WorkloadKind of this cluster brought in
+    #[arg(short, long, value_name = "KIND", conflicts_with = "filename")]
+    kind: Option<String>,
     /// A manifest that was not submitted yet: where would it go?
     #[arg(short, long, value_name = "FILE", conflicts_with = "name")]
     filename: Option<PathBuf>,
@@ -55,16 +59,14 @@ enum Output {
 /// Explains.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     let (client, namespace) = args.scope.connect().await?;
-    let (subject, refusals) = match (&args.filename, &args.name) {
-        (Some(file), _) => (in_file(&client, file, &namespace).await?, BTreeMap::new()),
-        (None, name) => {
-            let name = name.as_deref().context("name a Job, or a file with -f")?;
-            let job = read(&client, &namespace, name).await?;
-            let refusals = refusals::read(&client, &job).await;
-            (Subject::Job(job), refusals)
-        }
+    let (subject, refusals) = if let Some(file) = &args.filename {
+        (in_file(&client, file, &namespace).await?, BTreeMap::new())
+    } else {
+        let (kind, names) = sort_out(&client, args.kind.as_deref(), args.name.as_slice()).await?;
+        let name = names.first().with_context(|| format!("name a {}", kind.type_meta().1))?;
+        submitted(&client, kind, &namespace, name).await?
     };
-    let explanation = Explanation::of(&subject, &Fleet::read(&client).await?, &refusals, wall_clock())?;
+    let explanation = Explanation::of(&subject, Fleet::read(&client).await?, &refusals, wall_clock())?;
     match args.output {
         Output::Json => println!("{}", serde_json::to_string_pretty(&explanation)?),
         Output::Yaml => print!("{}", serde_saphyr::to_string(&explanation)?),
@@ -73,12 +75,22 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// A workload of the cluster, and who refused it.
+async fn submitted(
+    client: &Client,
+    kind: KindRef,
+    namespace: &str,
+    name: &str,
+) -> anyhow::Result<(Subject, BTreeMap<String, Refusal>)> {
+    let object = read_of(client, &kind, namespace, name).await?;
+    let refusals = refusals::read(client, &explanation::workload(&kind, &object, wall_clock())?).await;
+    Ok((Subject::Object { kind, object }, refusals))
+}
+
 /// Each worker with its verdict on a Job that was submitted, as a table.
 pub(crate) async fn verdicts(client: &Client, namespace: &str, name: &str) -> anyhow::Result<Table> {
-    let job = read(client, namespace, name).await?;
-    let refusals = refusals::read(client, &job).await;
-    let fleet = Fleet::read(client).await?;
-    Ok(Explanation::of(&Subject::Job(job), &fleet, &refusals, wall_clock())?.table())
+    let (subject, refusals) = submitted(client, KindRef::Job, namespace, name).await?;
+    Ok(Explanation::of(&subject, Fleet::read(client).await?, &refusals, wall_clock())?.table())
 }
 
 /// A Job as the manager would store it, as far as placement looks at it, and the one that has its name already.

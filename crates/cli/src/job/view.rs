@@ -1,4 +1,6 @@
-//! What people want to know of a Job, from the Job alone.
+//! What people want to know of a workload, from the object alone.
+
+mod custom;
 
 use std::time::Duration;
 
@@ -6,17 +8,21 @@ use jobferry_api::{
     conditions::{PLACED, PLACEMENT, REASON_PLACED},
     labels, managed_by,
 };
-use jobferry_core::record::{Placement, Record};
+use jobferry_core::{
+    custom::{self as kinds, KindRef},
+    record::{Placement, Record},
+};
 use k8s_openapi::{
     api::batch::v1::{Job, JobCondition},
     jiff::Timestamp,
 };
 use serde::Serialize;
+use serde_json::Value;
 
 /// A mirror is there within a second. Whoever waits longer wants to know why.
 const STARTS_WITHIN: Duration = Duration::from_secs(5);
 
-/// Where a Job stands, in one word.
+/// Where a workload stands, in one word.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub(crate) enum Phase {
     /// No worker has it yet.
@@ -38,16 +44,18 @@ impl Phase {
     }
 }
 
-/// A Job in a line.
+/// A workload in a line.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct View {
     pub(crate) namespace: String,
     pub(crate) name: String,
-    /// The worker; for Jobs that are not dispatched, the management cluster itself.
+    /// The worker; for workloads that are not dispatched, the management cluster itself.
     pub(crate) place: Option<String>,
     pub(crate) phase: Phase,
-    pub(crate) completions: String,
+    /// How many pods of a Job have succeeded, of how many.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) completions: Option<String>,
     /// Why it waits, or how it ended.
     pub(crate) why: String,
 }
@@ -65,9 +73,22 @@ impl View {
             name: job.metadata.name.clone().unwrap_or_default(),
             place,
             phase,
-            completions: format!("{}/{wanted}", status.succeeded.unwrap_or(0)),
+            completions: Some(format!("{}/{wanted}", status.succeeded.unwrap_or(0))),
             why,
         }
+    }
+
+    /// Of an object of any kind.
+    pub(crate) fn of_object(kind: &KindRef, object: &Value, now: Timestamp) -> anyhow::Result<Self> {
+        Ok(match kind {
+            KindRef::Job => Self::of(&serde_json::from_value(object.clone())?, now),
+            KindRef::Custom(kind) => custom::view(&kinds::read_workload(kind, object, now)?),
+        })
+    }
+
+    /// `, 2/3 done`, for Jobs.
+    pub(crate) fn done(&self) -> String {
+        self.completions.as_ref().map(|completions| format!(", {completions} done")).unwrap_or_default()
     }
 }
 
@@ -138,7 +159,7 @@ fn words(condition: &JobCondition) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     const NOW: Timestamp = Timestamp::constant(1_800_000_000, 0);
 
@@ -170,7 +191,7 @@ mod tests {
             assert_eq!((view.phase, view.why.as_str()), (phase, why), "{status}");
         }
         assert_eq!(view(None, &json!({})).place.as_deref(), Some("(manager)"));
-        assert_eq!(view(ours, &with(json!([]))).completions, "2/3");
+        assert_eq!(view(ours, &with(json!([]))).completions.as_deref(), Some("2/3"));
     }
 
     #[test]

@@ -120,9 +120,9 @@ impl Wait<'_> {
         if !self.names.contains(&view.name) || self.ends.contains_key(&view.name) {
             return;
         }
-        let place = view.place.map(|place| format!(" on {place}")).unwrap_or_default();
+        let place = view.place.as_ref().map(|place| format!(" on {place}")).unwrap_or_default();
         let why = if view.why.is_empty() { String::new() } else { format!(" ({})", view.why) };
-        let line = format!("{}: {:?}{place}, {} done{why}", view.name, view.phase, view.completions);
+        let line = format!("{}: {:?}{place}{}{why}", view.name, view.phase, view.done());
         if self.shown.get(&view.name) != Some(&line) {
             eprintln!("{line}");
             self.shown.insert(view.name.clone(), line);

@@ -1,5 +1,7 @@
 //! `jobferry kinds describe`: the rules of one kind, in words.
 
+use std::fmt::Write as _;
+
 use anyhow::bail;
 use jobferry_api::{Admits, Guard, TtlOnManager, managed_by};
 use jobferry_core::kind::{Kind, Source};
@@ -24,18 +26,21 @@ pub(super) fn run(args: &Args) -> anyhow::Result<()> {
             bail!("{} may be {}: name one of them", args.kind, names.join(" or "))
         }
     };
-    println!(
-        "{:<20} {} ({})",
-        kind.kind,
-        kind.name(),
-        if source == Source::User { "not built in" } else { "built in" }
-    );
+    print!("{}", described(source, kind));
+    Ok(())
+}
+
+/// All rules of a kind, one a line.
+pub(super) fn described(source: Source, kind: &Kind) -> String {
+    let origin = if source == Source::User { "not built in" } else { "built in" };
+    let mut text = format!("{:<20} {} ({origin})\n", kind.kind, kind.name());
     for (title, lines) in rules(kind) {
         for (index, line) in lines.iter().enumerate() {
-            println!("{:<20} {line}", if index == 0 { title } else { "" });
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "{:<20} {line}", if index == 0 { title } else { "" });
         }
     }
-    Ok(())
+    text
 }
 
 fn rules(kind: &Kind) -> Vec<(&'static str, Vec<String>)> {

@@ -12,7 +12,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{called, read};
+use super::{called, describe::described, read};
 use crate::dispatcher::wall_clock;
 
 #[derive(clap::Args)]
@@ -59,6 +59,10 @@ struct Trial {
 
 pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (known, documents) = read(&args.filename)?;
+    let brought: Vec<_> = known.iter().filter(|(source, _)| *source == Source::User).collect();
+    if documents.is_empty() && !brought.is_empty() {
+        return Ok(only_kinds(args.output, &brought));
+    }
     let mut objects: Vec<(Value, Option<Value>)> = Vec::new();
     for document in documents.into_iter().map(stored) {
         // What is in a file beside workloads (a definition, a runtime) is not tried.
@@ -85,6 +89,17 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(if trials.iter().all(|trial| trial.dispatched) { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Kinds without an object: what can be said is that their rules make sense, and what they say.
+fn only_kinds(output: Output, kinds: &[(Source, &Kind)]) -> ExitCode {
+    let texts: Vec<_> = kinds.iter().map(|(source, kind)| described(*source, kind)).collect();
+    match output {
+        Output::Json => println!("[]"),
+        Output::Text => print!("{}", texts.join("\n")),
+    }
+    eprintln!("the rules make sense; give an object too (-f object.yaml) to see what would become of it");
+    ExitCode::SUCCESS
 }
 
 fn is_same(one: &Value, other: &Value) -> bool {

@@ -172,6 +172,9 @@ fn description(worker: &Worker, now: Timestamp) -> Result<String, std::fmt::Erro
     ] {
         line(key, value.as_deref().unwrap_or("-"))?;
     }
+    for missing in &status.missing_kinds {
+        line("Missing kind", &format!("{} ({})", missing.name, missing.why))?;
+    }
     for condition in &status.conditions {
         line(&condition.type_, &format!("{} ({}): {}", condition.status, condition.reason, condition.message))?;
     }

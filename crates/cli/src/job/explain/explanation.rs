@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::Context as _;
 use jobferry_api::{annotations, managed_by};
 use jobferry_core::{
-    placement::{Choice, Decision, Unplaceable, Verdict, choose},
+    custom::{self, KindRef},
+    placement::{Choice, Decision, KindLink, Unplaceable, Verdict, choose, must_stay},
     policy::Policy,
     refusal::Refusal,
     workload::Workload,
@@ -19,8 +20,8 @@ use crate::job::View;
 
 /// What is asked about.
 pub(super) enum Subject {
-    /// A Job of the cluster.
-    Job(Value),
+    /// A workload of the cluster.
+    Object { kind: KindRef, object: Value },
     /// A Job that could be submitted, and the one that has its name already.
     File { job: Value, namesake: Option<Value> },
 }
@@ -29,10 +30,14 @@ pub(super) enum Subject {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Explanation {
+    pub(super) kind: String,
+    /// Of other kinds less is known here.
+    #[serde(skip)]
+    pub(super) is_job: bool,
     pub(super) name: String,
-    /// Whether it is about a file and not about a Job of the cluster.
+    /// Whether it is about a file and not about a workload of the cluster.
     pub(super) from_file: bool,
-    /// The Job of that name as it is now.
+    /// The workload of that name as it is now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) now: Option<View>,
     pub(super) runner: Runner,
@@ -41,13 +46,15 @@ pub(super) struct Explanation {
     pub(super) workers: Vec<Line>,
 }
 
-/// Who runs the Job, by its `spec.managedBy`.
+/// Who runs the workload, by its managedBy.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 #[serde(tag = "type")]
 pub(super) enum Runner {
     Dispatcher,
     /// The cluster's own Job controller.
     Cluster,
+    /// The operator of a kind other than Job.
+    Operator,
     /// `jobferry job-controller`.
     Local,
     #[serde(rename_all = "camelCase")]
@@ -91,6 +98,7 @@ pub(super) enum Because {
 pub(super) enum Wrong {
     Selector,
     Policy,
+    Workload,
 }
 
 /// A worker and its verdict.
@@ -133,25 +141,39 @@ pub(super) enum Unblock {
     Change(String),
 }
 
+/// A workload as the dispatcher reads it.
+pub(super) fn workload(kind: &KindRef, object: &Value, now: Timestamp) -> anyhow::Result<Workload> {
+    let read = match kind {
+        KindRef::Job => serde_json::from_value(object.clone()),
+        KindRef::Custom(kind) => custom::read_workload(kind, object, now),
+    };
+    read.with_context(|| format!("this is not a {}", kind.type_meta().1))
+}
+
 impl Explanation {
     pub(super) fn of(
         subject: &Subject,
-        fleet: &Fleet,
+        mut fleet: Fleet,
         refusals: &BTreeMap<String, Refusal>,
         now: Timestamp,
     ) -> anyhow::Result<Self> {
-        let (job, there, from_file) = match subject {
-            Subject::Job(job) => (job, Some(job), false),
-            Subject::File { job, namesake } => (job, namesake.as_ref(), true),
+        let (kind, object, there, from_file) = match subject {
+            Subject::Object { kind, object } => (kind, object, Some(object), false),
+            Subject::File { job, namesake } => (&KindRef::Job, job, namesake.as_ref(), true),
         };
-        let workload: Workload = serde_json::from_value(job.clone()).context("this is not a Job")?;
-        let view = |job: &Value| anyhow::Ok(View::of(&serde_json::from_value(job.clone())?, now));
-        let (outcome, workers) = place(&workload, fleet, refusals, from_file);
+        // Its status names the kinds that a worker lacks.
+        for worker in fleet.workers.values_mut() {
+            worker.kinds.entry(kind.name()).or_insert(KindLink::Listed);
+        }
+        let workload = workload(kind, object, now)?;
+        let (outcome, workers) = place(&workload, &fleet, refusals, from_file);
         Ok(Self {
+            kind: kind.type_meta().1,
+            is_job: *kind == KindRef::Job,
+            runner: Runner::of(kind, object, &workload),
             name: workload.name,
             from_file,
-            now: there.map(view).transpose()?,
-            runner: Runner::of(job["spec"]["managedBy"].as_str()),
+            now: there.map(|object| View::of_object(kind, object, now)).transpose()?,
             outcome,
             workers,
         })
@@ -159,7 +181,20 @@ impl Explanation {
 }
 
 impl Runner {
-    fn of(managed_by: Option<&str>) -> Self {
+    fn of(kind: &KindRef, object: &Value, workload: &Workload) -> Self {
+        let KindRef::Custom(kind) = kind else { return Self::of_job(object["spec"]["managedBy"].as_str()) };
+        let field = kind.managed_by.as_ref();
+        let named = field.and_then(|field| field.path.first(object)).and_then(Value::as_str);
+        match named {
+            _ if workload.is_ours() => Self::Dispatcher,
+            Some(other) if field.is_some_and(|field| field.operator.as_deref() != Some(other)) => {
+                Self::Other { managed_by: other.to_owned() }
+            }
+            _ => Self::Operator,
+        }
+    }
+
+    fn of_job(managed_by: Option<&str>) -> Self {
         match managed_by {
             Some(managed_by::DISPATCHER) => Self::Dispatcher,
             None | Some(job_api::managed_by::RESERVED) => Self::Cluster,
@@ -176,6 +211,9 @@ fn place(
     refusals: &BTreeMap<String, Refusal>,
     uid_is_open: bool,
 ) -> (Outcome, Vec<Line>) {
+    if let Some(message) = must_stay(workload, &fleet.policies) {
+        return (Outcome::Unplaceable { wrong: Wrong::Workload, message }, Vec::new());
+    }
     let policy = fleet.policies.of(workload).cloned().unwrap_or_default();
     let (workers, policies) = (&fleet.workers, &fleet.policies);
     match choose(Choice { workload, workers, policies, refusals, now: Duration::ZERO }) {

@@ -8,7 +8,7 @@ use jobferry_api::{
     conditions::{ACCEPTED, CONNECTED},
 };
 use jobferry_core::{
-    placement::{Link, WorkerView},
+    placement::{KindLink, Link, WorkerView},
     policy::{Policies, Policy},
 };
 use jobferry_kubeio as kubeio;
@@ -68,7 +68,9 @@ pub(super) fn view(worker: &Worker) -> WorkerView {
         _ => Link::Away { since: Timestamp::UNIX_EPOCH, noticed: Duration::ZERO },
     };
     let minor = status.version.as_deref().and_then(|version| version.split('.').nth(1)?.parse().ok());
+    let missing = status.missing_kinds.into_iter().map(|kind| (kind.name, KindLink::Missing { why: kind.why }));
     WorkerView {
+        kinds: missing.collect(),
         labels: worker.metadata.labels.clone().unwrap_or_default(),
         cordoned: worker.spec.cordoned,
         namespaces: worker.spec.namespaces.clone().map(|namespaces| namespaces.into_iter().collect()),

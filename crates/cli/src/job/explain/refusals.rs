@@ -1,9 +1,12 @@
-//! Which workers refused a Job, from what the dispatcher told about it: the condition `Placed` and its Events.
+//! Which workers refused a workload, from what the dispatcher told about it: what it says of the placement, and its Events.
 
 use std::{collections::BTreeMap, time::Duration};
 
 use jobferry_api::{conditions, events};
-use jobferry_core::refusal::{Ground, Refusal};
+use jobferry_core::{
+    refusal::{Ground, Refusal},
+    workload::Workload,
+};
 use jobferry_kubeio as kubeio;
 use kube::Client;
 use serde::Deserialize;
@@ -11,26 +14,22 @@ use serde_json::Value;
 
 use crate::install::DEADLINE;
 
-/// The refusals of a Job that has not started. Events are a courtesy: without the right to read them there are fewer.
-pub(super) async fn read(client: &Client, job: &Value) -> BTreeMap<String, Refusal> {
+/// The refusals of a workload that has not started. Events are a courtesy: without the right to read them there are fewer.
+pub(super) async fn read(client: &Client, workload: &Workload) -> BTreeMap<String, Refusal> {
     #[derive(Deserialize)]
     struct List {
         items: Vec<Value>,
     }
-    let (Some(uid), Some(namespace)) = (job["metadata"]["uid"].as_str(), job["metadata"]["namespace"].as_str()) else {
-        return BTreeMap::new();
-    };
-    if job["status"]["startTime"].is_string() {
+    if workload.status.start_time.is_some() {
         return BTreeMap::new();
     }
+    let Workload { namespace, uid, .. } = workload;
     let path = format!("/api/v1/namespaces/{namespace}/events?fieldSelector=involvedObject.uid%3D{uid}");
-    let told = kubeio::get::<List>(client, &path, DEADLINE).await.map(|list| list.items).unwrap_or_default();
-    let told = told.iter().filter(|event| event["reason"] == events::REFUSED);
-    let conditions = job["status"]["conditions"].as_array().into_iter().flatten();
-    let placed = conditions.filter(|condition| {
-        condition["type"] == conditions::PLACED && condition["reason"] == conditions::REASON_REFUSED
-    });
-    told.chain(placed).filter_map(|told| refusal(told["message"].as_str()?)).collect()
+    let events = kubeio::get::<List>(client, &path, DEADLINE).await.map(|list| list.items).unwrap_or_default();
+    let events = events.iter().filter(|event| event["reason"] == events::REFUSED);
+    let placed = workload.placed.iter().filter(|told| told.reason == conditions::REASON_REFUSED);
+    let told = events.filter_map(|event| event["message"].as_str()).chain(placed.map(|told| told.message.as_str()));
+    told.filter_map(refusal).collect()
 }
 
 /// `worker eu-1 refuses: its words`, as the dispatcher says it.

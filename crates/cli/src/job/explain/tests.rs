@@ -1,11 +1,12 @@
 use jobferry_core::{
-    placement::Verdict,
+    kind::Table,
+    placement::{KindLink, Verdict},
     policy::Policies,
     refusal::{Ground, Refusal},
 };
 use k8s_openapi::jiff::Timestamp;
 use serde_json::json;
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 use super::{
     explanation::{Because, Judged, Outcome, Runner, Unblock, Wrong},
@@ -41,7 +42,8 @@ fn ours(annotations: &Value) -> Value {
 }
 
 fn explained(job: &Value, refusals: &BTreeMap<String, Refusal>) -> Explanation {
-    Explanation::of(&Subject::Job(job.clone()), &fleet(), refusals, NOW).unwrap()
+    let subject = Subject::Object { kind: KindRef::Job, object: job.clone() };
+    Explanation::of(&subject, fleet(), refusals, NOW).unwrap()
 }
 
 fn chosen(worker: &str, because: Because) -> Outcome {
@@ -83,7 +85,7 @@ fn what_a_uid_decides_is_open_before_there_is_one() {
     let submitted = explained(&job, &BTreeMap::new());
     assert!(matches!(submitted.outcome, Outcome::Chosen { because: Because::Uid, .. }), "{:?}", submitted.outcome);
     let file = Subject::File { job, namesake: None };
-    let file = Explanation::of(&file, &fleet(), &BTreeMap::new(), NOW).unwrap();
+    let file = Explanation::of(&file, fleet(), &BTreeMap::new(), NOW).unwrap();
     assert_eq!(file.outcome, Outcome::OneOf { workers: vec!["eu-1".into(), "us-1".into()] });
     assert!(file.to_string().starts_with("a was not submitted yet\na Job like this would now go to eu-1 or us-1: "));
 }
@@ -94,7 +96,7 @@ fn a_file_whose_job_is_there_already_says_so() {
     there["metadata"]["creationTimestamp"] = "2026-01-01T00:00:00Z".into();
     there["status"] = json!({"conditions": [{"type": "Complete", "status": "True", "reason": "CompletionsReached"}]});
     let file = Subject::File { job: ours(&json!({})), namesake: Some(there) };
-    let told = Explanation::of(&file, &fleet(), &BTreeMap::new(), NOW).unwrap().to_string();
+    let told = Explanation::of(&file, fleet(), &BTreeMap::new(), NOW).unwrap().to_string();
     assert!(told.starts_with("a Job a is there already, and is Complete on no worker, 0/1 done"), "{told}");
 }
 
@@ -119,4 +121,39 @@ fn a_job_of_somebody_else_is_told_so() {
         assert!(explained.to_string().contains(words), "{managed_by:?}: {explained}");
         assert_eq!(explained.runner, runner);
     }
+}
+
+/// A kind other than Job, by its name.
+fn kind(name: &str) -> KindRef {
+    let table = Table::built_in().unwrap();
+    let [(_, kind)] = table.called(name)[..] else { panic!("{name} is not built in") };
+    KindRef::Custom(Arc::new(kind.clone()))
+}
+
+#[test]
+fn other_kinds_are_judged_by_the_same_placement() {
+    let why = "does not have this kind".to_owned();
+    let missing = || {
+        let mut fleet = fleet();
+        let lacks = KindLink::Missing { why: why.clone() };
+        fleet.workers.get_mut("eu-1").unwrap().kinds.insert("jobsets.jobset.x-k8s.io".into(), lacks);
+        fleet
+    };
+    let explain = |name: &str, object: Value| {
+        Explanation::of(&Subject::Object { kind: kind(name), object }, missing(), &BTreeMap::new(), NOW).unwrap()
+    };
+    let ours = explain("JobSet", ours(&json!({})));
+    assert_eq!((&ours.runner, &ours.outcome), (&Runner::Dispatcher, &chosen("us-1", Because::OnlyOneThatFits)));
+    assert_eq!((ours.workers[0].verdict.kind, &ours.workers[0].verdict.message), ("NoSuchKind", &why));
+    assert!(ours.to_string().starts_with("a waits: no dispatcher has looked at it yet\nan object like this would"));
+
+    let operators = explain("JobSet", job(Some("jobset.sigs.k8s.io/jobset-controller"), &json!({})));
+    assert_eq!(operators.runner, Runner::Operator);
+    let others = explain("JobSet", job(Some("example.com/other"), &json!({})));
+    assert_eq!(others.runner, Runner::Other { managed_by: "example.com/other".into() });
+
+    let mut queued = job(Some(managed_by::MULTIKUEUE), &json!({}));
+    queued["metadata"]["labels"] = json!({"jobferry.dev/dispatch": "true", "kueue.x-k8s.io/queue-name": "gpus"});
+    let queued = explain("RayJob", queued);
+    assert!(matches!(queued.outcome, Outcome::Unplaceable { wrong: Wrong::Workload, .. }), "{:?}", queued.outcome);
 }

@@ -22,13 +22,13 @@ impl fmt::Display for Explanation {
                 )?;
             }
         }
-        let would = match runs_it(&self.runner) {
-            Some(who) => {
-                writeln!(f, "it is not dispatched: {who}")?;
-                "with managedBy: jobferry.dev/dispatcher a Job like this"
-            }
-            None => "a Job like this",
-        };
+        let mut would = if self.is_job { "a Job like this" } else { "an object like this" }.to_owned();
+        if let Some(who) = runs_it(&self.runner) {
+            writeln!(f, "it is not dispatched: {who}")?;
+            let handed_over =
+                if self.is_job { "with managedBy: jobferry.dev/dispatcher" } else { "handed to Jobferry" };
+            would = format!("{handed_over} {would}");
+        }
         match &self.outcome {
             Outcome::Unplaceable { message, .. } => writeln!(f, "{would} cannot be placed: {message}")?,
             Outcome::Chosen { worker, because } => writeln!(f, "{would} would now go to {worker}: {because}")?,
@@ -50,13 +50,14 @@ fn standing(view: &View) -> String {
     }
     let place = view.place.as_deref().unwrap_or("no worker");
     let why = if view.why.is_empty() { String::new() } else { format!(" ({})", view.why) };
-    format!("is {:?} on {place}, {} done{why}", view.phase, view.completions)
+    format!("is {:?} on {place}{}{why}", view.phase, view.done())
 }
 
 /// Whoever runs a Job that is not ours to place.
 fn runs_it(runner: &Runner) -> Option<String> {
     Some(match runner {
         Runner::Dispatcher => return None,
+        Runner::Operator => "the kind's own operator runs it here".into(),
         Runner::Cluster => "the cluster's own Job controller runs it here".into(),
         Runner::Local => "`jobferry job-controller` runs it here (managedBy: jobferry.dev/local)".into(),
         Runner::Other { managed_by } => format!("another controller has it (managedBy: {managed_by})"),
@@ -69,7 +70,7 @@ impl fmt::Display for Because {
             Self::OnlyOneThatFits => "it is the only one that fits",
             Self::Preferred => "its policy prefers it",
             Self::FewestUnfinished => "it has the fewest unfinished Jobs",
-            Self::Uid => "others are as good, and the Job's UID decides",
+            Self::Uid => "others are as good, and its UID decides",
         })
     }
 }
