@@ -67,6 +67,13 @@ const TRAINER: Product = Product {
     manifests: &["manifests/base/crds", "manifests/base/webhook/manifests.yaml"],
 };
 
+/// The last one that does not look at `managedBy`.
+const TRAINER_2_2: Product = Product {
+    directory: "trainer-2.2",
+    tools: &[("github.com/kubeflow/trainer/v2/cmd/trainer-controller-manager", "trainer-2.2")],
+    ..TRAINER
+};
+
 const APPWRAPPER: Product = Product {
     name: "AppWrapper",
     directory: "operators",
@@ -100,8 +107,8 @@ const KUBERAY: Product = Product {
 };
 
 /// The operators that there are. All but the first are for `cargo xtask test --full`.
-pub(crate) const OPERATORS: [Product; 7] =
-    [JOBSET, TRAINING_OPERATOR, TRAINER, APPWRAPPER, MPI_OPERATOR, TEKTON, KUBERAY];
+pub(crate) const OPERATORS: [Product; 8] =
+    [JOBSET, TRAINING_OPERATOR, TRAINER, TRAINER_2_2, APPWRAPPER, MPI_OPERATOR, TEKTON, KUBERAY];
 
 /// A control plane of Kubernetes `minor`, such as `1.35`.
 pub(crate) fn kubernetes(minor: &str) -> Result<Product> {

@@ -6,7 +6,7 @@ use jobferry_testkit::{
     Operator, RealCluster, RealFleet,
     fleet::Fleet,
     operator::{
-        APPWRAPPER, JOBSET, KUBERAY, MPI_OPERATOR, Program, TEKTON, TRAINER, TRAINING_OPERATOR,
+        APPWRAPPER, JOBSET, KUBERAY, MPI_OPERATOR, Program, TEKTON, TRAINER, TRAINER_2_2, TRAINING_OPERATOR,
         TRAINING_OPERATOR_WITH_JAX,
     },
     scenarios::{self, Specimen},
@@ -121,14 +121,24 @@ async fn a_ray_job() {
     live(&[specimen!("rayjob")], &[KUBERAY]).await;
 }
 
-#[tokio::test(flavor = "multi_thread")]
-#[ignore = "needs real Kubernetes: cargo xtask test --full"]
-async fn an_operator_that_does_not_look_at_managed_by_is_noticed() {
+/// The manager's operator runs what is handed over. `other` is of a kind of which it does not.
+async fn contested(specimen: &str, other: &str, programs: &[Program]) {
     let _turn = TURN.lock().await;
     let clusters = RealFleet::start(&["manager", "worker"]).await.unwrap();
-    let programs = [TRAINING_OPERATOR_WITH_JAX];
-    let _operators = tokio::join!(start(&programs, clusters.manager()), start(&programs, &clusters.workers()[0]));
+    let _operators = tokio::join!(start(programs, clusters.manager()), start(programs, &clusters.workers()[0]));
     let fleet = dispatched(&clusters).await;
-    let (jax, pytorch) = (Specimen::read(specimen!("jaxjob")), Specimen::read(specimen!("pytorchjob")));
-    scenarios::it_is_noticed_that_the_manager_runs_it(&fleet, &jax, &pytorch).await.unwrap();
+    let (specimen, other) = (Specimen::read(specimen), Specimen::read(other));
+    scenarios::it_is_noticed_that_the_manager_runs_it(&fleet, &specimen, &other).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs real Kubernetes: cargo xtask test --full"]
+async fn a_jax_job_that_the_operator_of_the_manager_runs_is_noticed() {
+    contested(specimen!("jaxjob"), specimen!("pytorchjob"), &[TRAINING_OPERATOR_WITH_JAX]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs real Kubernetes: cargo xtask test --full"]
+async fn a_train_job_that_an_old_operator_of_the_manager_runs_is_noticed() {
+    contested(specimen!("trainjob"), specimen!("jobset"), &[JOBSET, TRAINER_2_2]).await;
 }

@@ -147,8 +147,15 @@ impl<'a> Installation<'a> {
         }
     }
 
+    /// Creates an object, unless it exists. A busy server that gives no answer in time is asked again.
     async fn create(&self, collection: &str, object: &Value) -> Result<(), OperatorError> {
-        Objects::on(&self.client, collection).create(object).await.map_err(|source| self.refused(source))
+        let deadline = Instant::now() + READY_WITHIN;
+        loop {
+            match Objects::on(&self.client, collection).create(object).await {
+                Err(ScenarioError::Call { source: CallError::Transport(_), .. }) if Instant::now() < deadline => {}
+                outcome => return outcome.map_err(|source| self.refused(source)),
+            }
+        }
     }
 
     fn refused(&self, source: ScenarioError) -> OperatorError {

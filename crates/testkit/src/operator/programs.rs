@@ -93,6 +93,9 @@ pub const TRAINER: Program = Program {
     ray_dashboard: false,
 };
 
+/// An older Trainer, which runs objects that were handed over all the same.
+pub const TRAINER_2_2: Program = Program { name: "trainer-2.2", ..TRAINER };
+
 /// Kubeflow's older operator, as it may run on a manager: it does not look at `managedBy` of a JAXJob.
 pub const TRAINING_OPERATOR: Program = Program {
     name: "training-operator",

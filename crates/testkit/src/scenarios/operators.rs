@@ -237,12 +237,13 @@ async fn it_is_edited_and_deleted(fleet: &Fleet, specimen: &Specimen) -> Outcome
 /// An operator that does not look at `managedBy` runs an object on the manager all the same: people are told, and the
 /// dispatcher keeps its hands off. `other` is of a kind whose operator does look.
 pub async fn it_is_noticed_that_the_manager_runs_it(fleet: &Fleet, specimen: &Specimen, other: &Specimen) -> Outcome {
+    put_beside(fleet, specimen).await?;
     let stage = Stage::set(fleet, &specimen.kind(), "contested").await?;
     let manager = stage.manager();
     manager.create(&specimen.object(Script::RunOn)).await?;
     let told = |event: &Value| event["reason"] == "ForeignController" && event["involvedObject"]["name"] == NAME;
     stage.namespace.manager().until_any("v1", "events", "a warning", told).await?;
-    assert!(stage.namespace.manager().pods().await? > 0, "the manager's operator runs it");
+    stage.namespace.manager().until_any("v1", "pods", "run by the manager's operator", |_| true).await?;
     let mirrors = |worker: &str| fleet.on_worker(worker, &stage.collection);
     let mut before = Vec::new();
     for worker in fleet.workers.keys() {
