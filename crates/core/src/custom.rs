@@ -298,6 +298,14 @@ struct Meta {
     labels: BTreeMap<String, String>,
     #[serde(default)]
     annotations: BTreeMap<String, String>,
+    #[serde(default)]
+    owner_references: Vec<Owner>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+struct Owner {
+    controller: bool,
 }
 
 /// Somebody who wrote the object, as the API server notes it.
@@ -387,6 +395,11 @@ pub fn read_workload(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result
 pub fn read_mirror(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result<Mirror, serde_json::Error> {
     let meta = meta(object)?;
     let mark = |name: &str| meta.annotations.get(name).cloned().unwrap_or_default();
+    // Operators hand labels and annotations down to what they create, ours among them: a TaskRun of a PipelineRun and the
+    // RayCluster of a RayJob look like mirrors. A mirror belongs to nobody, and what has no origin is not taken for one.
+    let is_child = meta.owner_references.iter().any(|owner| owner.controller);
+    let noted = Some(mark(api::annotations::ORIGIN_UID)).filter(|uid| !uid.is_empty());
+    let origin_uid = noted.or_else(|| kind.labelled_uid(object)).filter(|_| !is_child);
     let (status, settling) = in_words_of_a_job(kind, object, now);
     let custom = CustomMirror {
         kind: Arc::clone(kind),
@@ -395,10 +408,7 @@ pub fn read_mirror(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result<M
         settling,
     };
     Ok(Mirror {
-        origin_uid: Some(mark(api::annotations::ORIGIN_UID))
-            .filter(|uid| !uid.is_empty())
-            .or_else(|| kind.labelled_uid(object))
-            .unwrap_or_default(),
+        origin_uid: origin_uid.unwrap_or_default(),
         epoch: mark(api::annotations::EPOCH).parse().ok(),
         manager_version: mark(api::annotations::MANAGER_VERSION).parse().ok(),
         controller: kind.foreign_controller(object).map(str::to_owned),

@@ -276,3 +276,16 @@ fn a_finished_object_goes_when_its_time_to_live_is_over() {
     object["spec"].as_object_mut().unwrap().remove("ttlSecondsAfterFinished");
     assert_eq!(world_of(&kind, &object).plan(), [], "without one it stays");
 }
+
+#[test]
+fn what_an_operator_makes_of_a_mirror_inherits_its_marks_and_is_no_mirror() {
+    let kind = kind("RayCluster");
+    let mut object = kind.mirror_of(&ray_cluster(), &placement(), "o").unwrap();
+    for (field, value) in [("uid", "m1"), ("resourceVersion", "5"), ("name", "train-x7k2p")] {
+        object["metadata"][field] = value.into();
+    }
+    let origin = |object: &Value| read_mirror(&kind, object, NOW.wall).unwrap().origin_uid;
+    assert_eq!(origin(&object), "u1");
+    object["metadata"]["ownerReferences"] = json!([{"kind": "RayJob", "name": "train", "controller": true}]);
+    assert_eq!(origin(&object), "");
+}
