@@ -50,6 +50,12 @@ impl Writer<'_> {
         }
     }
 
+    /// Whether all that is known of a custom object is who writes its status, which says nothing about the fields that this
+    /// door writes.
+    fn knows_status_writers_only(&self, owners: &[Manager]) -> bool {
+        self.part != Part::Status && self.resource.is_custom() && !owners.iter().any(Manager::owns_main_part)
+    }
+
     /// Fields that nobody owns, and those that this door does not write.
     fn without_reserved(&self, set: &FieldSet) -> FieldSet {
         let mut set = set.clone();
@@ -92,7 +98,7 @@ pub(crate) fn create(writer: &Writer<'_>, mut config: Value) -> Value {
 pub(crate) fn apply(writer: &Writer<'_>, live: &Value, config: &Value, force: bool) -> Result<Value, ApiError> {
     let schema = &writer.resource.schema;
     let mut owners = managers::read(live);
-    if !owners.iter().any(Manager::owns_main_part) {
+    if owners.is_empty() || writer.knows_status_writers_only(&owners) {
         let all = writer.without_reserved(&field_set(schema, live));
         let mut first = writer.entry(Operation::Update, all);
         BEFORE_FIRST_APPLY.clone_into(&mut first.name);
@@ -142,9 +148,9 @@ pub(crate) fn track(writer: &Writer<'_>, new: &mut Value, old: &Value) {
         .as_array()
         .is_some_and(|list| list.iter().all(|entry| entry["manager"].is_null() && entry["fieldsV1"].is_null()));
     let mut owners = if given_back { Vec::new() } else { managers::read(old) };
-    let is_tracked = owners.iter().any(Manager::owns_main_part)
-        || (writer.part == Part::Status && writer.resource.is_custom() && !given_back);
-    if !is_tracked {
+    let begins = writer.part == Part::Status && writer.resource.is_custom() && !given_back;
+    let is_untracked = owners.is_empty() || writer.knows_status_writers_only(&owners);
+    if is_untracked && !begins {
         managers::write(new, &owners);
         return;
     }
