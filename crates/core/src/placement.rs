@@ -80,8 +80,13 @@ pub enum KindLink {
     Listed,
     /// They were, and are out of sight.
     Unlisted,
-    /// It has nothing of this kind, or does not let us look.
+    /// It has nothing of this kind.
     Missing {
+        /// Its words.
+        why: String,
+    },
+    /// It does not let us look: there may be mirrors all the same.
+    Forbidden {
         /// Its words.
         why: String,
     },
@@ -111,7 +116,9 @@ impl WorkerView {
     /// The kinds that it lacks, as people are told.
     pub fn missing_kinds(&self) -> Vec<MissingKind> {
         let missing = self.kinds.iter().filter_map(|(name, link)| match link {
-            KindLink::Missing { why } => Some(MissingKind { name: name.clone(), why: why.clone() }),
+            KindLink::Missing { why } | KindLink::Forbidden { why } => {
+                Some(MissingKind { name: name.clone(), why: why.clone() })
+            }
             _ => None,
         });
         missing.collect()
@@ -304,7 +311,7 @@ fn verdict(name: &str, worker: &WorkerView, choice: Choice<'_>, policy: &Policy,
     let kind = choice.workload.kind();
     if worker.live_for(&kind).is_none() {
         return match worker.kinds.get(&kind.name()) {
-            Some(KindLink::Missing { why }) => Verdict::NoSuchKind { why: why.clone() },
+            Some(KindLink::Missing { why } | KindLink::Forbidden { why }) => Verdict::NoSuchKind { why: why.clone() },
             _ => Verdict::NotConnected,
         };
     }

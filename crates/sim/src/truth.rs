@@ -69,8 +69,8 @@ pub struct History {
     pub meddled: bool,
     /// Its worker was turned back to a state in which it had, or had not, a mirror of it.
     pub turned_back: bool,
-    /// People were told that its worker is lost: a kind that has no way to say so in its status.
-    pub told_lost: bool,
+    /// Its end was written before a mirror of it had come to one.
+    pub ended_first: bool,
     /// An old controller of the manager ran it as well.
     pub acted_on: bool,
     /// The step at which each of its mirrors was created, by UID.
@@ -84,7 +84,9 @@ pub struct History {
 impl History {
     /// Its worker was lost for as long as its policy allows.
     pub fn was_given_up(&self) -> bool {
-        self.told_lost || self.ending.as_ref().is_some_and(|(_, reason)| reason == conditions::REASON_WORKER_LOST)
+        let lost = |reason: &str| reason == conditions::REASON_WORKER_LOST;
+        // A kind whose ends have no reason.
+        self.ending.as_ref().is_some_and(|(_, reason)| lost(reason) || (reason.is_empty() && self.ended_first))
     }
 }
 
@@ -223,8 +225,8 @@ impl Truth {
         history.deleted |= is_gone || job.deleting;
         history.user_changes += u64::from(by == Role::User);
         history.acted_on |= by == Role::OldController;
-        history.told_lost |= job.told.as_ref().is_some_and(|(_, reason)| reason == conditions::REASON_WORKER_LOST);
         if let Some(ending) = &job.ending {
+            history.ended_first |= history.ending.is_none() && history.mirror_ending.is_none();
             history.ending.get_or_insert_with(|| ending.clone());
             history.finished_at.get_or_insert(step);
         }
@@ -255,7 +257,6 @@ impl Truth {
                 || self.history(&workload.uid).is_some_and(|history| history.acted_on)
                 || self.waits_for_lost_worker(workload)
                 || self.waits_for_name(workload)
-                || is_given_up(workload)
         };
         self.workloads().all(settled) && !self.has_orphans()
     }
@@ -285,10 +286,4 @@ impl Truth {
         self.mirrors()
             .any(|(_, mirror)| self.workloads().all(|workload| Some(&workload.uid) != mirror.origin_uid.as_ref()))
     }
-}
-
-/// It says that nothing more comes of it; its kind has no way to say so in its status.
-fn is_given_up(workload: &JobFacts) -> bool {
-    let last = [conditions::REASON_WORKER_LOST, conditions::REASON_MIRROR_DELETED];
-    matches!(&workload.told, Some((false, reason)) if last.contains(&reason.as_str()))
 }

@@ -37,6 +37,11 @@ impl FromStr for KindName {
     fn from_str(word: &str) -> Result<Self, String> {
         let table = Table::built_in().map_err(|error| error.to_string())?;
         if let [(_, kind)] = table.called(word)[..] {
+            if kind.group == "batch" {
+                return Err(
+                    "Jobs are dispatched in any case, and the dispatcher may not delete them: leave it out".into()
+                );
+            }
             let built_in = Some(Box::new(kind.clone()));
             return Ok(Self { group: kind.group.clone(), plural: kind.plural.clone(), built_in });
         }
@@ -98,7 +103,7 @@ mod tests {
         assert_eq!(named("JobSet").unwrap(), "jobset.x-k8s.io jobsets");
         assert_eq!(named("rayjobs.ray.io").unwrap(), "ray.io rayjobs");
         assert_eq!(named("etlruns.workloads.example.dev").unwrap(), "workloads.example.dev etlruns");
-        for wrong in ["EtlRun", "*.example.dev", "etlruns.", "secrets", ""] {
+        for wrong in ["EtlRun", "*.example.dev", "etlruns.", "secrets", "Job", "jobs.batch", ""] {
             assert!(named(wrong).is_err(), "{wrong}");
         }
     }

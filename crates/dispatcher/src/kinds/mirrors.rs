@@ -129,7 +129,7 @@ async fn follow(shared: Arc<Shared>, connected: Connected, in_use: InUse) {
 fn why_not(error: &CallError) -> KindLink {
     match error.refusal().map(|refusal| refusal.code) {
         Some(404) => KindLink::Missing { why: "does not have this kind".to_owned() },
-        Some(403) => KindLink::Missing { why: "does not let us watch this kind".to_owned() },
+        Some(403) => KindLink::Forbidden { why: "does not let us watch this kind".to_owned() },
         _ => KindLink::Unlisted,
     }
 }

@@ -68,7 +68,10 @@ impl<'a> Installation<'a> {
         let installation = Self { program, build, cluster: name, client, kubeconfig, authority, directory, ports };
         for (name, text) in program.files {
             let path = installation.directory.join(name);
-            doing(format!("writing {}", path.display()), write(&path, &installation.filled_in(text)))?;
+            // What is outside of the directory is somebody else's, if it is there.
+            if path.starts_with(&installation.directory) || !path.exists() {
+                doing(format!("writing {}", path.display()), write(&path, &installation.filled_in(text)))?;
+            }
         }
         Ok(installation)
     }
@@ -138,8 +141,9 @@ impl<'a> Installation<'a> {
             let answer = kubeio::create(&self.client, &path, object.as_bytes().to_vec(), ANSWER_WITHIN).await;
             match answer {
                 Err(CallError::Refused(refusal)) if refusal.message.contains("failed calling webhook") => return Ok(()),
-                Err(source) if Instant::now() > deadline => {
+                answer if Instant::now() > deadline => {
                     let what = format!("wait for the webhooks of {collection}");
+                    let source = answer.err().unwrap_or(CallError::Deadline(READY_WITHIN));
                     return Err(self.refused(ScenarioError::Call { what, source }));
                 }
                 _ => sleep(LOOK_EVERY).await,
@@ -152,7 +156,11 @@ impl<'a> Installation<'a> {
         let deadline = Instant::now() + READY_WITHIN;
         loop {
             match Objects::on(&self.client, collection).create(object).await {
-                Err(ScenarioError::Call { source: CallError::Transport(_), .. }) if Instant::now() < deadline => {}
+                Err(ScenarioError::Call { source: CallError::Transport(_) | CallError::Deadline(_), .. })
+                    if Instant::now() < deadline =>
+                {
+                    sleep(LOOK_EVERY).await;
+                }
                 outcome => return outcome.map_err(|source| self.refused(source)),
             }
         }

@@ -88,6 +88,23 @@ fn it_is_placed_where_its_kind_is_in_sight() {
 }
 
 #[test]
+fn a_worker_that_does_not_let_us_look_may_have_its_mirror_and_one_without_the_kind_has_not() {
+    let kind = kind("JobSet");
+    let mut wiped = job_set();
+    wiped["metadata"]["labels"][api::labels::WORKER] = json!("eu-1");
+    let why = || "so".to_owned();
+    let plan = |link: KindLink| {
+        let mut world = world_of(&kind, &wiped);
+        world.workers.get_mut("eu-1").unwrap().kinds.insert(kind.name(), link);
+        world.plan()
+    };
+    let hidden = plan(KindLink::Forbidden { why: why() });
+    assert!(matches!(hidden[..], [Action::Alarm(Alarm::UnreadableRecord), ..]), "{hidden:?}");
+    let absent = plan(KindLink::Missing { why: why() });
+    assert!(matches!(absent[..], [Action::RecordPlacement(_)]), "{absent:?}");
+}
+
+#[test]
 fn a_mirror_is_named_in_the_record_before_anything_of_it_is_shown() {
     let kind = kind("JobSet");
     let status = json!({"restarts": 1});
