@@ -125,11 +125,13 @@ impl World {
         Ok(Answer::Done)
     }
 
-    /// Whether this is the mirror that the record names, of a workload that has not ended.
+    /// Whether this is the mirror of the record, of a workload that has not ended. One that came after the recorded mirror
+    /// had been deleted by somebody is none: it would run what has run already.
     fn is_wanted(&self, worker: usize, mirror: Mirror, book: &Book) -> bool {
         let Some(job) = self.job.filter(|job| job.workload == mirror.of && !job.deleting) else { return false };
+        let named = |record: Record| record.mirror.is_none_or(|named| named == mirror.uid);
         let current = |record: Record| usize::from(record.worker) == worker && record.epoch == mirror.epoch;
-        job.record.is_some_and(current) && book.ending(job.status).is_none()
+        job.record.is_some_and(|record| current(record) && named(record)) && book.ending(job.status).is_none()
     }
 
     /// PATCH with UID and resourceVersion.
