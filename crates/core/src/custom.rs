@@ -3,150 +3,29 @@
 //! Decisions speak the words of a Job, whatever the kind: suspended, started, complete, failed. Reading an object
 //! translates it into them; its own status is kept beside, as JSON, to be copied.
 
+mod kind_ref;
+mod notes;
+
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use job_api::{SpecView, conditions};
 use jobferry_api::{self as api, Outcome};
 use k8s_openapi::{api::batch::v1::JobStatus, apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
-use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use serde_json::{Value, json};
+use serde::Deserialize;
+use serde_json::Value;
 
 use crate::{
     forward,
-    kind::{Delegation, Kind, Standing, Stored, Unmirrorable},
-    mirror::{self, NotAJob},
-    record::{Carried, Placement, Record},
-    workload::{Mirror, Narrowing, Told, Workload},
+    kind::{Delegation, Kind, Standing, Stored},
+    workload::{Mirror, Narrowing, Workload},
 };
+
+pub use kind_ref::{KindRef, NoMirror};
+pub(crate) use notes::{note_placement, note_told};
+use notes::{read_record, read_told};
 
 /// By this name the API server notes what we wrote.
 pub const FIELD_MANAGER: &str = "jobferry";
-
-/// What kind of workload it is.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub enum KindRef {
-    /// Kubernetes' own Job, whose status has rules in code.
-    #[default]
-    Job,
-    /// Any other, by the rules of its kind.
-    Custom(Arc<Kind>),
-}
-
-impl KindRef {
-    /// Its name: that of its resource.
-    pub fn name(&self) -> String {
-        match self {
-            Self::Job => "jobs.batch".to_owned(),
-            Self::Custom(kind) => kind.name(),
-        }
-    }
-
-    /// Where its group and version are served, and its name there.
-    pub fn resource(&self) -> (String, &str) {
-        match self {
-            Self::Job => ("/apis/batch/v1".to_owned(), "jobs"),
-            Self::Custom(kind) => (format!("/apis/{}", kind.api_version()), &kind.plural),
-        }
-    }
-
-    /// `apiVersion` and `kind` of its objects.
-    pub fn type_meta(&self) -> (String, String) {
-        match self {
-            Self::Job => ("batch/v1".to_owned(), "Job".to_owned()),
-            Self::Custom(kind) => (kind.api_version(), kind.kind.clone()),
-        }
-    }
-
-    /// The path of its objects in a namespace.
-    pub fn collection(&self, namespace: &str) -> String {
-        let (root, plural) = self.resource();
-        format!("{root}/namespaces/{namespace}/{plural}")
-    }
-
-    /// The path of one object.
-    pub fn object(&self, namespace: &str, name: &str) -> String {
-        format!("{}/{name}", self.collection(namespace))
-    }
-
-    /// The path under which the status of one object is written.
-    pub fn status(&self, namespace: &str, name: &str) -> String {
-        let object = self.object(namespace, name);
-        match self {
-            Self::Custom(kind) if kind.status.in_object => object,
-            _ => format!("{object}/status"),
-        }
-    }
-
-    /// Whether it is the same kind, whatever its rules say by now.
-    pub fn is(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Job, Self::Job) => true,
-            (Self::Custom(one), Self::Custom(other)) => (&one.group, &one.plural) == (&other.group, &other.plural),
-            _ => false,
-        }
-    }
-
-    /// Decodes a workload of this kind from the API server's answer.
-    pub fn decode_workload(&self, json: &[u8], now: Timestamp) -> Result<Workload, serde_json::Error> {
-        match self {
-            Self::Job => serde_json::from_slice(json),
-            Self::Custom(kind) => read_workload(kind, &serde_json::from_slice(json)?, now),
-        }
-    }
-
-    /// Decodes a mirror of this kind from the API server's answer.
-    pub fn decode_mirror(&self, json: &[u8], now: Timestamp) -> Result<Mirror, serde_json::Error> {
-        match self {
-            Self::Job => serde_json::from_slice(json),
-            Self::Custom(kind) => read_mirror(kind, &serde_json::from_slice(json)?, now),
-        }
-    }
-
-    /// The mirror of an object as the manager stores it.
-    pub fn mirror_of(&self, object: &Value, placement: &Placement, origin: &str) -> Result<Value, NoMirror> {
-        Ok(match self {
-            Self::Job => mirror::mirror_of(object, placement, origin)?,
-            Self::Custom(kind) => kind.mirror_of(object, placement, origin)?,
-        })
-    }
-
-    /// The patch that brings a mirror up to date with its user's object.
-    pub fn edit(&self, object: &Value, mirror: &Value, carried: Carried) -> Result<Option<Value>, NoMirror> {
-        Ok(match self {
-            Self::Job => forward::edit(object, mirror, carried),
-            Self::Custom(kind) => kind.edit(object, mirror)?,
-        })
-    }
-
-    /// The UID of the workload that the pods of a mirror are labelled with.
-    pub(crate) fn labelled_uid(&self, mirror: &Value) -> Option<String> {
-        match self {
-            Self::Job => {
-                mirror["spec"]["template"]["metadata"]["labels"][api::labels::ORIGIN_UID].as_str().map(str::to_owned)
-            }
-            Self::Custom(kind) => kind.labelled_uid(mirror),
-        }
-    }
-
-    /// To whom a worker's admission gave a mirror, if not to the worker's own controller.
-    pub(crate) fn foreign_controller<'a>(&self, mirror: &'a Value) -> Option<&'a str> {
-        match self {
-            Self::Job => mirror["spec"]["managedBy"].as_str().filter(|name| *name != job_api::managed_by::RESERVED),
-            Self::Custom(kind) => kind.foreign_controller(mirror),
-        }
-    }
-}
-
-/// An object from which no mirror can be made.
-#[derive(Debug, thiserror::Error)]
-pub enum NoMirror {
-    /// A Job.
-    #[error(transparent)]
-    Job(#[from] NotAJob),
-    /// An object of another kind.
-    #[error(transparent)]
-    Custom(#[from] Unmirrorable),
-}
 
 /// What is kept of a custom workload beside the words of a Job.
 #[derive(Debug, Clone, PartialEq)]
@@ -178,24 +57,6 @@ pub struct CustomMirror {
 
 /// An end that does not count yet, and when it does.
 type Settling = Option<(Timestamp, Outcome)>;
-
-/// A note of ours on a custom workload, whose status may have no room for it. It names the object: a manifest that was
-/// copied takes its annotations along.
-#[derive(Serialize, Deserialize)]
-struct Note<T> {
-    of: String,
-    #[serde(flatten)]
-    says: T,
-}
-
-#[derive(Serialize, Deserialize)]
-struct ToldNote {
-    placed: bool,
-    reason: String,
-    message: String,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    at: Option<Time>,
-}
 
 impl Workload {
     /// Its kind.
@@ -421,43 +282,4 @@ pub fn read_mirror(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result<M
         uid: meta.uid,
         resource_version: meta.resource_version,
     })
-}
-
-/// What a note says, if it is about this object.
-fn read_note<T: DeserializeOwned>(meta: &Meta, name: &str) -> Option<Result<T, serde_json::Error>> {
-    let note = serde_json::from_str::<Note<T>>(meta.annotations.get(name)?);
-    note.map(|note| (note.of == meta.uid).then_some(note.says)).transpose()
-}
-
-fn read_record(meta: &Meta) -> Record {
-    match read_note(meta, api::annotations::PLACEMENT) {
-        None => Record::None,
-        Some(Ok(placement)) => Record::Placed(placement),
-        Some(Err(_)) => Record::Unreadable,
-    }
-}
-
-fn read_told(meta: &Meta) -> Option<Told> {
-    let told: ToldNote = read_note(meta, api::annotations::PLACED)?.ok()?;
-    Some(Told { holds: told.placed, reason: told.reason, message: told.message, at: told.at })
-}
-
-/// The annotations that hold the placement of a custom workload, and tell what of its status holds there only.
-pub(crate) fn note_placement(workload: &Workload, placement: &Placement) -> Result<Value, serde_json::Error> {
-    let note = Note { of: workload.uid.clone(), says: placement };
-    let mut notes = json!({ api::annotations::PLACEMENT: serde_json::to_string(&note)? });
-    let references = workload.custom.as_ref().map_or(&[][..], |custom| &custom.kind.status.worker_references);
-    if !references.is_empty() {
-        let fields: Vec<String> = references.iter().map(ToString::to_string).collect();
-        notes[api::annotations::WORKER_REFERENCES] = format!("{}: {}", placement.worker, fields.join(", ")).into();
-    }
-    Ok(notes)
-}
-
-/// The annotation that tells people about it.
-pub(crate) fn note_told(workload: &Workload, told: &Told) -> Value {
-    let (reason, message, at) = (told.reason.clone(), told.message.clone(), told.at.clone());
-    let note = Note { of: workload.uid.clone(), says: ToldNote { placed: told.holds, reason, message, at } };
-    // Texts always serialise.
-    json!({ api::annotations::PLACED: serde_json::to_string(&note).unwrap_or_default() })
 }

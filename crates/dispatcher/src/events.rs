@@ -95,7 +95,8 @@ fn of_end(workload: &Workload, next: &JobStatus) -> Option<Happening> {
 }
 
 fn of_custom_end(workload: &Workload, status: &Value) -> Option<Happening> {
-    let kind = &workload.custom.as_ref()?.kind;
+    // Said once: what is written after the end changes nothing for people.
+    let kind = &workload.custom.as_ref().filter(|_| !workload.is_finished())?.kind;
     let Standing::Finished(outcome) = kind.standing(&json!({ "status": status }), Timestamp::MAX) else { return None };
     let Record::Placed(at) = &workload.record else { return None };
     Some(normal(reasons::FINISHED, format!("{outcome:?} on worker {}", at.worker)))

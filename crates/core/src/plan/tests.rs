@@ -1,6 +1,7 @@
 //! Given this knowledge, expect exactly this plan.
 
 mod custom;
+mod leaving;
 mod misfits;
 mod policies;
 
@@ -513,55 +514,6 @@ fn assert_left_alone(plan: &[Action], what: &str) {
 }
 
 #[test]
-fn a_deleted_workload_takes_its_mirror_along() {
-    let deleting = json!("2026-11-15T10:00:00Z");
-    let plan =
-        world().placed(&placement()).job("/metadata/deletionTimestamp", deleting).mirror_on("eu-1", running()).plan();
-    assert_eq!(plan, [delete_on("eu-1")]);
-}
-
-#[test]
-fn an_orphan_is_removed_only_after_the_manager_proved_its_owner_gone() {
-    let orphan = || world().without_workload().mirror_on("eu-1", running());
-    assert_eq!(orphan().plan(), [Action::ProveGone { namespace: "ml".into(), name: "train".into() }]);
-    let proved = |version| orphan().remembering(Memory { gone: Some(version), ..Memory::default() }).plan();
-    assert_eq!(proved(42), [delete_on("eu-1")]);
-    let restored = proved(41);
-    assert!(matches!(restored[..], [Action::Alarm(Alarm::ManagerRestored(_))]), "{restored:?}");
-}
-
-#[test]
-fn a_finished_mirror_guards_its_name_until_no_create_can_land_any_more() {
-    let gone = |in_doubt| {
-        let memory = Memory { gone: Some(42), in_doubt, ..Memory::default() };
-        world().without_workload().mirror_on("eu-1", complete()).remembering(memory).plan()
-    };
-    assert_eq!(gone(None), [delete_on("eu-1")]);
-    assert_eq!(gone(Some(NOW.monotonic)), [Action::WakeAt(NOW.monotonic + QUARANTINE)]);
-}
-
-#[test]
-fn without_a_lease_a_finished_mirror_also_guards_against_creates_of_other_dispatchers() {
-    let let_go = |leads_alone, seen| {
-        let placement_seen = Some((1, placement().since, seen));
-        let memory = Memory { gone: Some(42), owner_seen: true, placement_seen, ..Memory::default() };
-        let world = World { leads_alone, ..world() };
-        world.without_workload().mirror_on("eu-1", complete()).remembering(memory).plan()
-    };
-    assert_eq!(let_go(true, NOW.monotonic), [delete_on("eu-1")]);
-    assert_eq!(let_go(false, NOW.monotonic), [Action::WakeAt(NOW.monotonic + QUARANTINE)]);
-    assert_eq!(let_go(false, NOW.monotonic.checked_sub(QUARANTINE).unwrap()), [delete_on("eu-1")]);
-}
-
-#[test]
-fn without_a_lease_the_placement_of_an_orphan_is_taken_for_as_young_as_its_first_sight() {
-    let mut world = World { leads_alone: false, ..world() }.without_workload().mirror_on("eu-1", complete());
-    world.known.memory.gone = Some(42);
-    world.known.notice(&world.workers, NOW);
-    assert_eq!(world.plan(), [Action::WakeAt(NOW.monotonic + QUARANTINE)]);
-}
-
-#[test]
 fn two_dispatchers_that_see_different_things_contradict_each_other_once_a_minute_at_most() {
     let said = |at: &str| {
         let said = json!({"type": "jobferry.dev/Placed", "status": "False", "reason": "Refused", "message": "quota",
@@ -575,33 +527,9 @@ fn two_dispatchers_that_see_different_things_contradict_each_other_once_a_minute
 }
 
 #[test]
-fn orphans_that_nobody_here_ever_saw_are_deleted_in_batches() {
-    let orphan = |owner_seen| {
-        let memory = Memory { gone: Some(42), owner_seen, ..Memory::default() };
-        let world = World { may_delete_orphan: false, ..world() };
-        world.without_workload().mirror_on("eu-1", running()).remembering(memory).plan()
-    };
-    assert_eq!(orphan(false), [Action::WakeAt(NOW.monotonic + ORPHAN_PAUSE)]);
-    assert_eq!(orphan(true), [delete_on("eu-1")], "what its user deleted is no orphan of unknown descent");
-}
-
-#[test]
 fn pods_without_a_mirror_prove_that_there_was_one() {
     let memory = Memory { absent: Some(absent(1)), evidence: Some(1), ..Memory::default() };
     let plan = world().placed(&placement()).remembering(memory).plan();
     let [Action::WriteStatus { status, .. }] = plan.as_slice() else { panic!("{plan:?}") };
     assert!(conditions::is_true(status.conditions.as_deref().unwrap(), "Failed"));
-}
-
-#[test]
-fn a_finished_workload_keeps_its_finished_mirror_and_tolerates_no_live_one() {
-    let finished = || {
-        world()
-            .placed(&placement())
-            .condition(json!({"type": "Complete", "status": "True"}))
-            .job("/status/succeeded", json!(1))
-    };
-    assert_eq!(finished().plan(), []);
-    assert_eq!(finished().mirror_on("eu-1", complete()).plan(), []);
-    assert_eq!(finished().mirror_on("eu-1", running()).plan(), [delete_on("eu-1")]);
 }

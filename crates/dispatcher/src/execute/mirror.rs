@@ -186,16 +186,20 @@ async fn judge(
         }
         Whose::Going => Err(Unfinished::Again),
         Whose::Earlier => {
-            let message = format!("the mirror of an earlier Job named {} is still there", name_of(workload));
+            let message = format!("the mirror of an earlier {} is still there", called(workload));
             take_name_for_taken(shared, workload, at, Ground::BeingRemoved, message);
             Ok(())
         }
         Whose::Foreign => {
-            let message = format!("a Job named {} exists there and is not ours", name_of(workload));
+            let message = format!("a {} exists there and is not ours", called(workload));
             take_name_for_taken(shared, workload, at, Ground::NameTaken, message);
             Ok(())
         }
     }
+}
+
+fn called(workload: &Workload) -> String {
+    format!("{} named {}", workload.kind().type_meta().1, name_of(workload))
 }
 
 /// Another object has the name: ours is absent, and cannot be created.
