@@ -68,29 +68,44 @@ pub(crate) async fn on_manager(
     Ok(())
 }
 
+/// The worker that an action is carried out on.
+#[derive(Clone, Copy)]
+pub(crate) struct Asked<'a> {
+    client: &'a Client,
+    name: &'a str,
+    /// How many lists of it had come by then: an answer that a list overtakes may be the past.
+    lists: u64,
+}
+
+impl<'a> Asked<'a> {
+    pub(crate) fn now(shared: &Shared, client: &'a Client, name: &'a str, uid: &str) -> Self {
+        Self { client, name, lists: shared.index.lists_of(name, uid) }
+    }
+}
+
 /// Carries out an action of a worker's lane.
 pub(crate) async fn on_worker(
     shared: &Arc<Shared>,
-    client: &Client,
+    asked: Asked<'_>,
     uid: &str,
     workload: Option<&Workload>,
     action: Action,
 ) -> Result<(), Unfinished> {
     match (action, workload) {
-        (Action::CreateMirror(placement), Some(workload)) => mirror::create(shared, client, workload, &placement).await,
-        (Action::ProveAbsent { .. }, Some(workload)) => mirror::prove_absent(shared, client, workload).await,
-        (Action::ForwardEdit { worker, mirror, digest }, Some(workload)) => {
-            edit::forward(shared, client, workload, &worker, &mirror, digest).await
+        (Action::CreateMirror(placement), Some(workload)) => mirror::create(shared, asked, workload, &placement).await,
+        (Action::ProveAbsent { .. }, Some(workload)) => mirror::prove_absent(shared, asked, workload).await,
+        (Action::ForwardEdit { mirror, digest, .. }, Some(workload)) => {
+            edit::forward(shared, asked, workload, &mirror, digest).await
         }
-        (Action::DeleteMirror { worker, mirror, pods }, workload) => {
-            mirror::delete(shared, client, uid, &worker, &mirror, pods).await?;
+        (Action::DeleteMirror { mirror, pods, .. }, workload) => {
+            mirror::delete(shared, asked, uid, &mirror, pods).await?;
             if workload.is_none() {
-                shared.metrics().orphan_deleted(&worker);
+                shared.metrics().orphan_deleted(asked.name);
             }
             Ok(())
         }
         (Action::DiscardMirror { placement, mirror, misfit }, Some(workload)) => {
-            discard::discard(shared, client, workload, &placement, &mirror, misfit).await
+            discard::discard(shared, asked, workload, &placement, &mirror, misfit).await
         }
         _ => Ok(()),
     }

@@ -72,6 +72,8 @@ struct State {
     deleted: Deleted,
     orphans: Orphans,
     listed: Listed,
+    /// How many lists of mirrors each worker has given, by kind.
+    lists: HashMap<String, HashMap<String, u64>>,
     /// Which worker has which identity; kept while it is away.
     identities: BTreeMap<String, String>,
     /// The manager's answer to a placement: the whole Job, from which the mirror is made without another read.

@@ -15,7 +15,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     Shared,
     breaker::{Breaker, Outcome},
-    execute::{self, Unfinished},
+    execute::{self, Asked, Unfinished},
     index::{Planned, Uid},
     spawn,
 };
@@ -208,7 +208,8 @@ async fn worker_turn(
             break;
         }
         if matches!(owner(&action), Owner::Worker(worker) if worker == name) {
-            let done = execute::on_worker(shared, client, uid, workload.as_ref(), action).await;
+            let asked = Asked::now(shared, client, name, uid);
+            let done = execute::on_worker(shared, asked, uid, workload.as_ref(), action).await;
             failed |= done.is_err();
             outcome = match done {
                 Err(Unfinished::Unasked) => outcome,

@@ -9,10 +9,9 @@ use jobferry_core::{
     refusal::Ground,
     workload::Workload,
 };
-use kube::Client;
 
 use super::{
-    Unfinished, decode, decode_mirror, failed,
+    Asked, Unfinished, decode, decode_mirror, failed,
     mirror::{learn, refuse, send_delete},
     read_raw,
 };
@@ -25,7 +24,7 @@ const TRIES: u32 = 5;
 /// end, or was put right, before the delete met it.
 pub(super) async fn discard(
     shared: &Arc<Shared>,
-    client: &Client,
+    asked: Asked<'_>,
     workload: &Workload,
     placement: &Placement,
     mirror: &MirrorRef,
@@ -35,7 +34,7 @@ pub(super) async fn discard(
     shared.index.discard(uid, worker, &mirror.uid, &misfit);
     let mut mirror = mirror.clone();
     for _ in 0..TRIES {
-        match send_delete(client, &mirror, Pods::First).await {
+        match send_delete(asked.client, &mirror, Pods::First).await {
             Err(error) if error.is_conflict() => {}
             Err(error) if !error.is_not_found() => return Err(failed("delete the altered mirror", uid, &error)),
             _ => {
@@ -44,7 +43,7 @@ pub(super) async fn discard(
             }
         }
         // It was written to since.
-        match read_raw(client, &mirror.kind.object(&mirror.namespace, &mirror.name)).await {
+        match read_raw(asked.client, &mirror.kind.object(&mirror.namespace, &mirror.name)).await {
             Ok(answer) => {
                 let found = decode_mirror(shared, &mirror.kind, &answer)?;
                 if found.uid != mirror.uid {
@@ -52,10 +51,10 @@ pub(super) async fn discard(
                 }
                 if misfit.is_mended(&mirror.kind, &decode(&answer)?, uid, &shared.origin) {
                     shared.index.keep(uid);
-                    return learn(shared, &mirror.kind, worker, &answer);
+                    return learn(shared, &mirror.kind, asked, &answer);
                 }
                 if found.is_finished() {
-                    return learn(shared, &mirror.kind, worker, &answer);
+                    return learn(shared, &mirror.kind, asked, &answer);
                 }
                 mirror.resource_version = found.resource_version;
             }

@@ -19,13 +19,14 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
 use super::{
-    Unfinished, decode, decode_mirror, decode_workload, discard::discard, failed, ground_of, log, name_of, read_raw,
+    Asked, Unfinished, decode, decode_mirror, decode_workload, discard::discard, failed, ground_of, log, name_of,
+    read_raw,
 };
 use crate::{Shared, link};
 
 pub(super) async fn create(
     shared: &Arc<Shared>,
-    client: &Client,
+    asked: Asked<'_>,
     workload: &Workload,
     placement: &Placement,
 ) -> Result<(), Unfinished> {
@@ -57,15 +58,15 @@ pub(super) async fn create(
     // In doubt from here on, for this task may be dropped together with its connection; an answer lifts the doubt.
     let mut doubt = None;
     shared.index.remember(uid, |memory| doubt = memory.in_doubt.replace(now.monotonic));
-    let outcome = kubeio::create(client, &path, mirror.to_string().into_bytes(), WRITE_DEADLINE).await;
+    let outcome = kubeio::create(asked.client, &path, mirror.to_string().into_bytes(), WRITE_DEADLINE).await;
     let answered = outcome.as_ref().err().is_none_or(|error| error.is_already_exists() || ground_of(error).is_some());
     if answered {
         shared.index.remember(uid, |memory| memory.in_doubt = doubt);
     }
     match outcome.inspect_err(|error| shared.metrics().worker_write_failed(&placement.worker, error)) {
-        Ok(answer) => accept(shared, client, workload, placement, &mirror, &answer).await,
+        Ok(answer) => accept(shared, asked, workload, placement, &mirror, &answer).await,
         // Ours of an earlier attempt, or somebody else's: a fresh read tells.
-        Err(error) if error.is_already_exists() => look_for(shared, client, workload, Some(&mirror)).await,
+        Err(error) if error.is_already_exists() => look_for(shared, asked, workload, Some(&mirror)).await,
         Err(error) => {
             if let Some((ground, why)) = ground_of(&error) {
                 refuse(shared, uid, placement, ground, why);
@@ -83,7 +84,7 @@ fn same_placement(record: &Record, placement: &Placement) -> bool {
 /// Takes the mirror over as the worker stored it, if it is what was sent.
 async fn accept(
     shared: &Arc<Shared>,
-    client: &Client,
+    asked: Asked<'_>,
     workload: &Workload,
     placement: &Placement,
     sent: &Value,
@@ -93,39 +94,43 @@ async fn accept(
     let mirror = decode_mirror(shared, &kind, answer)?;
     let (uid, worker) = (&workload.uid, &placement.worker);
     if let Some(misfit) = claim::misfit(&kind, sent, &decode(answer)?) {
-        return discard(shared, client, workload, placement, &MirrorRef::from(&mirror), misfit).await;
+        return discard(shared, asked, workload, placement, &MirrorRef::from(&mirror), misfit).await;
     }
     tracing::info!(job = name_of(workload), worker, "mirror created");
     shared.metrics().mirrored(uid);
-    shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
+    shared.lanes.plan_all(shared.index.hear_of_mirror(worker, mirror, asked.lists));
     Ok(())
 }
 
 /// Reads the mirror's name on the worker of the workload's placement, fresh, from the cluster that the placement means.
-pub(super) async fn prove_absent(shared: &Arc<Shared>, client: &Client, workload: &Workload) -> Result<(), Unfinished> {
-    look_for(shared, client, workload, None).await
+pub(super) async fn prove_absent(
+    shared: &Arc<Shared>,
+    asked: Asked<'_>,
+    workload: &Workload,
+) -> Result<(), Unfinished> {
+    look_for(shared, asked, workload, None).await
 }
 
 /// The same; `sent` is what a create of ours has just found the name taken for.
 async fn look_for(
     shared: &Arc<Shared>,
-    client: &Client,
+    asked: Asked<'_>,
     workload: &Workload,
     sent: Option<&Value>,
 ) -> Result<(), Unfinished> {
     let uid = &workload.uid;
     let Record::Placed(at) = &workload.record else { return Ok(()) };
-    let identity = link::identity_of(client).await.map_err(|e| failed("ask who the worker is", uid, &e))?;
+    let identity = link::identity_of(asked.client).await.map_err(|e| failed("ask who the worker is", uid, &e))?;
     if identity != at.identity {
         log("look for the mirror", uid, &format!("another cluster, {identity}, answers as {}", at.worker));
         return Err(Unfinished::Stranger);
     }
     let before = shared.index.last_seen(uid, &at.worker);
     let path = workload.kind().object(&workload.namespace, &workload.name);
-    match read_raw(client, &path).await {
-        Ok(answer) => judge(shared, client, workload, at, sent, &answer).await,
+    match read_raw(asked.client, &path).await {
+        Ok(answer) => judge(shared, asked, workload, at, sent, &answer).await,
         Err(error) if error.is_not_found() => {
-            let pods = has_pods(client, uid, &workload.namespace).await?;
+            let pods = has_pods(asked.client, uid, &workload.namespace).await?;
             shared.index.prove_absent(uid, at, before.as_deref(), pods);
             Ok(())
         }
@@ -136,7 +141,7 @@ async fn look_for(
 /// Acts on what was found under the mirror's name.
 async fn judge(
     shared: &Arc<Shared>,
-    client: &Client,
+    asked: Asked<'_>,
     workload: &Workload,
     at: &Placement,
     sent: Option<&Value>,
@@ -151,7 +156,7 @@ async fn judge(
         } else if mirror.deleting {
             return Err(Unfinished::Again);
         } else {
-            return discard(shared, client, workload, at, &MirrorRef::from(&mirror), misfit).await;
+            return discard(shared, asked, workload, at, &MirrorRef::from(&mirror), misfit).await;
         }
     }
     match claim::whose(&object, &mirror, workload, at, &shared.origin) {
@@ -161,12 +166,12 @@ async fn judge(
             if let Some(misfit) = sent.and_then(|sent| claim::misfit(&kind, sent, &object))
                 && !mirror.is_finished() =>
         {
-            discard(shared, client, workload, at, &MirrorRef::from(&mirror), misfit).await
+            discard(shared, asked, workload, at, &MirrorRef::from(&mirror), misfit).await
         }
         // What ends while it is being removed is a result, if it is seen in time.
-        Whose::Going if mirror.is_finished() => learn(shared, &kind, &at.worker, answer),
+        Whose::Going if mirror.is_finished() => learn(shared, &kind, asked, answer),
         Whose::Ours => {
-            let touched = shared.index.apply_mirror(&at.worker, mirror);
+            let touched = shared.index.hear_of_mirror(asked.name, mirror, asked.lists);
             // What the watch has shown already is no news: the next look must not follow at once.
             let news = !touched.is_empty();
             shared.lanes.plan_all(touched);
@@ -176,11 +181,11 @@ async fn judge(
             tracing::warn!(job = name_of(workload), worker = at.worker, "marks taken off the mirror are put back");
             let body = claim::marks(&mirror, workload, at, &shared.origin).to_string().into_bytes();
             let path = kind.object(&workload.namespace, &workload.name);
-            let marked = kubeio::patch(client, &path, Patch::Merge, body, WRITE_DEADLINE).await;
+            let marked = kubeio::patch(asked.client, &path, Patch::Merge, body, WRITE_DEADLINE).await;
             learn(
                 shared,
                 &kind,
-                &at.worker,
+                asked,
                 &marked.map_err(|error| failed("mark the mirror again", &workload.uid, &error))?,
             )
         }
@@ -209,14 +214,14 @@ fn take_name_for_taken(shared: &Arc<Shared>, workload: &Workload, at: &Placement
 }
 
 /// Takes over what a worker answered.
-pub(super) fn learn(shared: &Arc<Shared>, kind: &KindRef, worker: &str, answer: &[u8]) -> Result<(), Unfinished> {
+pub(super) fn learn(shared: &Arc<Shared>, kind: &KindRef, asked: Asked<'_>, answer: &[u8]) -> Result<(), Unfinished> {
     let mirror = decode_mirror(shared, kind, answer)?;
     if claim::is_watched(&decode(answer)?, &shared.origin) || mirror.is_finished() {
-        shared.lanes.plan_all(shared.index.apply_mirror(worker, mirror));
+        shared.lanes.plan_all(shared.index.hear_of_mirror(asked.name, mirror, asked.lists));
         return Ok(());
     }
     // Somebody took our label off. What is heard of it now would be the last: it is looked for, and marked again.
-    shared.lanes.plan_all(shared.index.delete_mirror(worker, mirror));
+    shared.lanes.plan_all(shared.index.delete_mirror(asked.name, mirror));
     Err(Unfinished::Again)
 }
 
@@ -249,13 +254,13 @@ pub(super) fn refuse(shared: &Arc<Shared>, uid: &str, placement: &Placement, gro
 
 pub(super) async fn delete(
     shared: &Arc<Shared>,
-    client: &Client,
+    asked: Asked<'_>,
     uid: &str,
-    worker: &str,
     mirror: &MirrorRef,
     pods: Pods,
 ) -> Result<(), Unfinished> {
-    let outcome = send_delete(client, mirror, pods).await;
+    let worker = asked.name;
+    let outcome = send_delete(asked.client, mirror, pods).await;
     match outcome.inspect_err(|error| shared.metrics().worker_write_failed(worker, error)) {
         Ok(()) => {
             tracing::info!(job = format!("{}/{}", mirror.namespace, mirror.name), worker, "mirror deleted");
@@ -266,29 +271,28 @@ pub(super) async fn delete(
             shared.index.mark_vanished(uid, worker, &mirror.uid);
             Ok(())
         }
-        Err(error) if error.is_conflict() => look_again(shared, client, uid, worker, mirror).await,
+        Err(error) if error.is_conflict() => look_again(shared, asked, uid, mirror).await,
         Err(error) => Err(failed("delete the mirror", uid, &error)),
     }
 }
 
 /// The mirror changed since the decision to delete it (it may have finished), or its name belongs to another object now.
-async fn look_again(
-    shared: &Arc<Shared>,
-    client: &Client,
-    uid: &str,
-    worker: &str,
-    mirror: &MirrorRef,
-) -> Result<(), Unfinished> {
-    match read_raw(client, &mirror.kind.object(&mirror.namespace, &mirror.name)).await {
+async fn look_again(shared: &Arc<Shared>, asked: Asked<'_>, uid: &str, mirror: &MirrorRef) -> Result<(), Unfinished> {
+    match read_raw(asked.client, &mirror.kind.object(&mirror.namespace, &mirror.name)).await {
         Ok(answer) if decode_mirror(shared, &mirror.kind, &answer)?.uid == mirror.uid => {
             let found = decode_mirror(shared, &mirror.kind, &answer)?;
-            shared.lanes.plan_all(shared.index.correct_mirror(worker, found, &mirror.resource_version));
+            shared.lanes.plan_all(shared.index.correct_mirror(
+                asked.name,
+                found,
+                &mirror.resource_version,
+                asked.lists,
+            ));
             // Whatever it was, it has just been otherwise: the next try must not follow at once.
             Err(Unfinished::Again)
         }
         Err(error) if !error.is_not_found() => Err(failed("look at the mirror again", uid, &error)),
         _ => {
-            shared.index.mark_vanished(uid, worker, &mirror.uid);
+            shared.index.mark_vanished(uid, asked.name, &mirror.uid);
             Ok(())
         }
     }

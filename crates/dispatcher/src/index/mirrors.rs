@@ -23,6 +23,7 @@ impl Index {
         mirrors: Vec<Mirror>,
     ) -> Vec<Uid> {
         let mut state = self.lock();
+        *state.lists.entry(worker.to_owned()).or_default().entry(kind.name()).or_default() += 1;
         let listed: BTreeSet<&str> = mirrors.iter().map(|m| m.origin_uid.as_str()).collect();
         let concerned = |known: &Knowledge| {
             (known.mirrors.contains_key(worker) || placed_on(known) == Some(worker))
@@ -42,17 +43,35 @@ impl Index {
         state.with_woken(touched)
     }
 
-    /// A mirror was created or changed.
+    /// How many lists of mirrors of a workload's kind a worker has given.
+    pub(crate) fn lists_of(&self, worker: &str, uid: &str) -> u64 {
+        self.lock().lists_of(worker, uid)
+    }
+
+    /// The watch says that a mirror was created or changed.
     pub(crate) fn apply_mirror(&self, worker: &str, mirror: Mirror) -> Vec<Uid> {
         let mut state = self.lock();
         let touched = state.see(worker, mirror).into_iter().collect();
         state.with_woken(touched)
     }
 
+    /// A mirror is in the answer to a request, before which so many `lists` of the worker had come.
+    pub(crate) fn hear_of_mirror(&self, worker: &str, mirror: Mirror, lists: u64) -> Vec<Uid> {
+        let mut state = self.lock();
+        if state.is_outlisted(worker, &mirror, lists) {
+            return Vec::new();
+        }
+        let touched = state.see(worker, mirror).into_iter().collect();
+        state.with_woken(touched)
+    }
+
     /// A fresh read, made because the worker did not know the version `before` that a decision was made on. If its versions
     /// went back (a backup was restored) the answer is the truth nevertheless, as long as nothing else was seen meanwhile.
-    pub(crate) fn correct_mirror(&self, worker: &str, mirror: Mirror, before: &str) -> Vec<Uid> {
+    pub(crate) fn correct_mirror(&self, worker: &str, mirror: Mirror, before: &str, lists: u64) -> Vec<Uid> {
         let mut state = self.lock();
+        if state.is_outlisted(worker, &mirror, lists) {
+            return Vec::new();
+        }
         let known = state.workloads.get(&mirror.origin_uid).and_then(|known| known.mirrors.get(worker));
         let unchanged = known.is_some_and(|(Sighting::Present(seen) | Sighting::Vanished(seen))| {
             (seen.uid.as_str(), seen.resource_version.as_str()) == (&mirror.uid, before)
@@ -159,6 +178,21 @@ impl Index {
 }
 
 impl State {
+    /// Whether a list has come since that does not have it: it is gone, or the watch that follows the list will show it.
+    /// Taken for the present, it would stay so: of what a list left out no watch tells the end. An end is a result
+    /// nevertheless.
+    fn is_outlisted(&self, worker: &str, mirror: &Mirror, lists: u64) -> bool {
+        let sighting = self.workloads.get(&mirror.origin_uid).and_then(|known| known.mirrors.get(worker));
+        let in_sight = matches!(sighting, Some(Sighting::Present(seen)) if seen.uid == mirror.uid);
+        !in_sight && !mirror.is_finished() && self.lists_of(worker, &mirror.origin_uid) != lists
+    }
+
+    fn lists_of(&self, worker: &str, uid: &str) -> u64 {
+        let kind = self.workloads.get(uid).and_then(Knowledge::kind).map(|kind| kind.name());
+        let lists = kind.and_then(|kind| self.lists.get(worker)?.get(&kind).copied());
+        lists.unwrap_or_default()
+    }
+
     /// One state of a mirror. An answer that the watch has overtaken is the past.
     fn see(&mut self, worker: &str, mirror: Mirror) -> Option<Uid> {
         let known = self.workloads.get(&mirror.origin_uid).and_then(|known| known.mirrors.get(worker));

@@ -114,12 +114,28 @@ fn an_answer_that_the_watch_has_overtaken_changes_nothing() {
 }
 
 #[test]
+fn an_answer_that_a_list_has_overtaken_does_not_bring_back_what_is_gone() {
+    let index = index(&["eu-1"]);
+    index.apply_workload(placed("u1", 5, "eu-1"));
+    let asked = index.lists_of("eu-1", "u1");
+    index.reset_mirrors("eu-1", &KindRef::Job, None, Vec::new());
+    index.hear_of_mirror("eu-1", mirror("u1", "m1", 11), asked);
+    assert_eq!(sighting(&index, "u1", "eu-1"), None, "no watch would ever tell its end");
+    let asked_anew = index.lists_of("eu-1", "u1");
+    index.hear_of_mirror("eu-1", mirror("u1", "m1", 11), asked_anew);
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11))));
+    index.reset_mirrors("eu-1", &KindRef::Job, None, vec![mirror("u1", "m1", 11)]);
+    index.hear_of_mirror("eu-1", mirror("u1", "m1", 12), asked_anew);
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 12))), "the list has it");
+}
+
+#[test]
 fn after_a_conflict_a_fresh_read_counts_even_if_versions_went_back() {
     let index = index(&["eu-1"]);
     index.apply_workload(placed("u1", 1, "eu-1"));
     index.apply_mirror("eu-1", mirror("u1", "m1", 100));
     assert_eq!(index.apply_mirror("eu-1", mirror("u1", "m1", 60)), Vec::<Uid>::new());
-    assert!(!index.correct_mirror("eu-1", mirror("u1", "m1", 60), "100").is_empty());
+    assert!(!index.correct_mirror("eu-1", mirror("u1", "m1", 60), "100", 0).is_empty());
     let versions = |seen: Option<Sighting>| match seen {
         Some(Sighting::Present(mirror)) => mirror.resource_version,
         other => panic!("{other:?}"),
@@ -127,7 +143,7 @@ fn after_a_conflict_a_fresh_read_counts_even_if_versions_went_back() {
     assert_eq!(versions(sighting(&index, "u1", "eu-1")), "60");
     index.apply_mirror("eu-1", mirror("u1", "m1", 70));
     assert!(
-        index.correct_mirror("eu-1", mirror("u1", "m1", 65), "60").is_empty(),
+        index.correct_mirror("eu-1", mirror("u1", "m1", 65), "60", 0).is_empty(),
         "something newer was seen meanwhile"
     );
 }

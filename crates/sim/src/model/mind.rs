@@ -1,6 +1,7 @@
 //! What a dispatcher makes of what it sees and hears. These are the rules of the dispatcher's index and of its handling of
 //! answers; what is to be done is decided by the shipped plan.
 
+use super::book::COMPLETE;
 use super::flaw::Flaw;
 use super::time::Age;
 use super::world::{Absent, Answer, Ask, Cluster, FOREIGN, Flight, Job, Known, Lane, Mind, Mirror, Sight, WORKLOADS};
@@ -50,7 +51,7 @@ impl Mind {
         }
     }
 
-    pub(super) fn see(&mut self, worker: usize, mirror: Mirror) {
+    fn see(&mut self, worker: usize, mirror: Mirror) {
         let Some(known) = self.known.get_mut(usize::from(mirror.of)) else { return };
         // An answer that the watch has overtaken.
         if known.sight(worker).is_some_and(|seen| seen.uid == mirror.uid && seen.version > mirror.version) {
@@ -61,6 +62,16 @@ impl Mind {
         known.refused[worker] = None;
         known.mirrors[worker] = Some(Sight::Present(mirror));
         known.tidy();
+    }
+
+    /// A mirror is in an answer. What a list that came in between does not have is gone, or the watch will show it; an end
+    /// is a result nevertheless.
+    fn hear_of(&mut self, worker: usize, mirror: Mirror, flight: &Flight) {
+        let sight = self.known.get(usize::from(mirror.of)).and_then(|known| known.mirrors[worker]);
+        let in_sight = matches!(sight, Some(Sight::Present(seen)) if seen.uid == mirror.uid);
+        if in_sight || !flight.listed_since || mirror.status == COMPLETE {
+            self.see(worker, mirror);
+        }
     }
 
     fn learn_job(&mut self, job: Job) {
@@ -117,7 +128,7 @@ impl Mind {
                 if flaw == Some(Flaw::ReadIsProof) {
                     known.absent = Some(Absent { epoch, mirror, name_taken: false });
                 } else if found.of == flight.workload {
-                    self.see(worker, found);
+                    self.hear_of(worker, found, flight);
                 } else if found.of == FOREIGN {
                     known.absent = Some(Absent { epoch, mirror, name_taken: true });
                     known.refused[worker] = Some((epoch, Age::NOW));
@@ -134,7 +145,7 @@ impl Mind {
             (Ask::Delete { uid, .. }, Answer::Conflict) => return Some(Ask::ReadMirror { uid }),
             (Ask::ReadMirror { uid }, Answer::Mirror(found)) if found.uid != uid => known.vanish(worker, uid),
             (Ask::Delete { uid, .. } | Ask::ReadMirror { uid }, Answer::NotFound { .. }) => known.vanish(worker, uid),
-            (_, Answer::Mirror(mirror)) => self.see(worker, mirror),
+            (_, Answer::Mirror(mirror)) => self.hear_of(worker, mirror, flight),
             _ => {}
         }
         self.known[workload].tidy();

@@ -138,13 +138,21 @@ impl Rules {
                     mind.watch_worker(worker, cluster, relist);
                     mind
                 });
-                for (relist, seen) in [(false, followed), (true, listed)] {
-                    if !relist || listed != followed {
-                        future.free(Step::WatchWorker(at, worker, relist), |world| {
-                            world.minds[at] = seen;
-                            Ok(())
-                        });
-                    }
+                let is_asked = |flight: &Flight| {
+                    flight.by == Some(small(at)) && flight.lane == Lane::Worker(small(worker)) && !flight.listed_since
+                };
+                future.free(Step::WatchWorker(at, worker, false), |world| {
+                    world.minds[at] = followed;
+                    Ok(())
+                });
+                if listed != followed || world.flights.iter().any(is_asked) {
+                    future.free(Step::WatchWorker(at, worker, true), |world| {
+                        world.minds[at] = listed;
+                        for flight in world.flights.iter_mut().filter(|flight| is_asked(flight)) {
+                            flight.listed_since = true;
+                        }
+                        Ok(())
+                    });
                 }
             }
             if mind.live[worker] {
@@ -356,7 +364,7 @@ fn send(future: &mut Future<'_>, at: usize, workload: usize, lane: Lane, ask: As
     }
     let mut world = future.world.clone();
     let Some(ask) = made_from(&mut world, at, workload, lane, ask) else { return };
-    let flight = Flight { by, lane, workload, ask, age: Age::NOW, answer: None };
+    let flight = Flight { by, lane, workload, ask, age: Age::NOW, listed_since: false, answer: None };
     world.flights.push(flight);
     future.free(Step::Send(flight), |next| {
         *next = world;

@@ -193,6 +193,8 @@ pub(super) struct Flight {
     pub(super) workload: u8,
     pub(super) ask: Ask,
     pub(super) age: Age,
+    /// Its dispatcher has listed the worker since: an answer may be the past.
+    pub(super) listed_since: bool,
     pub(super) answer: Option<Answer>,
 }
 
