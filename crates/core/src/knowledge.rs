@@ -13,7 +13,7 @@ use crate::{
     policy::Policies,
     record::{Placement, Record},
     refusal::Refusal,
-    time::Now,
+    time::{Now, QUARANTINE},
     workload::{Mirror, Workload},
 };
 
@@ -72,6 +72,20 @@ pub struct Memory {
     pub owner_seen: bool,
     /// Since when (monotonic) its worker is not registered, or another cluster answers in its place.
     pub worker_missing: Option<Duration>,
+}
+
+impl Memory {
+    /// Whether this process has seen the workload placed, whatever became of the record.
+    pub fn knows_of_placement(&self) -> bool {
+        self.acknowledged.is_some() || self.placement_seen.as_ref().is_some_and(|(epoch, ..)| *epoch > 0)
+    }
+
+    /// From when (monotonic) on no create of a placement that this process knows of can land any more.
+    pub fn creates_landed_at(&self) -> Duration {
+        let acknowledged = self.acknowledged.map(|(_, sent)| sent);
+        let seen = self.placement_seen.as_ref().map(|(.., seen)| *seen);
+        acknowledged.max(seen).max(self.in_doubt).map_or(Duration::ZERO, |last| last + QUARANTINE)
+    }
 }
 
 /// ABSENT: proved for what the record said at that time. A record that meanwhile names a mirror wants a proof of its own.

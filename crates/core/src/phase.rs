@@ -23,9 +23,9 @@ pub enum Phase<'a> {
     Finished,
     /// Its record cannot be read, or is missing though it was placed once: nothing may be assumed.
     Unknown,
-    /// A mirror exists, but the record is missing: the manager was restored, or somebody wiped the status.
+    /// A mirror was seen, but the record is missing: the manager was restored, or somebody wiped the record off.
     Recovering {
-        /// The worker that has the mirror.
+        /// The worker that has the mirror, or had it.
         worker: &'a str,
         /// The mirror of the highest epoch.
         mirror: &'a Mirror,
@@ -80,12 +80,12 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
         Record::Unreadable => Phase::Unknown,
         Record::None => {
             let out_of_sight = workers.values().any(|worker| worker.may_hide(&kind));
-            match known.present().max_by_key(|(_, mirror)| mirror.epoch) {
+            match known.present().max_by_key(|(_, mirror)| mirror.epoch).or_else(|| last_vanished(known)) {
                 Some((worker, mirror)) => Phase::Recovering { worker, mirror },
                 // It has run, and nobody knows where, or how it ended.
                 None if workload.status.start_time.is_some() => Phase::Unknown,
                 // It was placed once, and a worker that we cannot see may run it.
-                None if out_of_sight && bears_traces(workload) => Phase::Unknown,
+                None if out_of_sight && (known.memory.knows_of_placement() || bears_traces(workload)) => Phase::Unknown,
                 // With nothing to complete there is nothing to hold back: the built-in controller ends such a Job at once.
                 None if workload.spec.suspended && workload.spec.completions != Some(0) => Phase::Suspended,
                 None => Phase::Waiting,
@@ -103,6 +103,15 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
             }
         },
     }
+}
+
+/// The last mirror that was there. It has run, and its end, if that was seen, is the workload's.
+fn last_vanished(known: &Knowledge) -> Option<(&str, &Mirror)> {
+    let vanished = known.mirrors.iter().filter_map(|(worker, sighting)| match sighting {
+        Sighting::Vanished(mirror) => Some((worker.as_str(), mirror)),
+        Sighting::Present(_) => None,
+    });
+    vanished.max_by_key(|(_, mirror)| mirror.epoch)
 }
 
 /// Whether the placement's worker is live and still the same cluster.

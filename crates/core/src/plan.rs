@@ -139,6 +139,9 @@ impl Case<'_> {
                 "it has run, but the record of where is gone: it is left alone until its mirror is seen; if it runs \
                  nowhere any more, delete the Job and submit it again"
             }
+            _ if self.known.memory.knows_of_placement() => {
+                "it was placed, but the record of where is gone: it is left alone until every worker was seen"
+            }
             // A copied label may be all that there is to it: it is clear as soon as every worker was seen.
             _ => return vec![Action::Alarm(Alarm::UnreadableRecord)],
         };

@@ -18,8 +18,13 @@ use crate::{
 };
 
 impl Case<'_> {
-    /// The first placement.
+    /// The first placement, or so it looks: somebody may have wiped the record off while a create of ours is under way, or
+    /// before its mirror is seen. A second placement would run it twice.
     pub(super) fn place(&self) -> Vec<Action> {
+        let landed = self.known.memory.creates_landed_at();
+        if landed > self.around.now.monotonic {
+            return vec![Action::WakeAt(landed)];
+        }
         self.place_as(|chosen| Placement::new(chosen.worker, chosen.identity, 1, self.around.now.wall))
     }
 

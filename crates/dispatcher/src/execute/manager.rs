@@ -32,11 +32,12 @@ pub(super) async fn record_placement(
     let (worker, epoch) = (&placement.worker, placement.epoch);
     shared.metrics().placed(uid, worker);
     tracing::info!(job = name_of(workload), worker, epoch, moving = placement.moving, "placed");
+    let kept = matches!(decode_workload(shared, &workload.kind(), &answer)?.record, Record::Placed(_));
     shared.index.remember(uid, |memory| {
-        memory.acknowledged = Some((epoch, sent));
+        // One that was not kept leads to nothing, and what is placed next need not wait for it.
+        memory.acknowledged = kept.then_some((epoch, sent)).or(memory.acknowledged);
         memory.absent = None;
     });
-    let kept = matches!(decode_workload(shared, &workload.kind(), &answer)?.record, Record::Placed(_));
     if kept && !placement.moving && placement.mirror.is_none() {
         shared.index.keep_fresh(uid, answer.clone());
     }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+
 use super::*;
 use crate::{
     custom::{read_mirror, read_workload},
@@ -102,6 +104,39 @@ fn a_worker_that_does_not_let_us_look_may_have_its_mirror_and_one_without_the_ki
     assert!(matches!(hidden[..], [Action::Alarm(Alarm::UnreadableRecord), ..]), "{hidden:?}");
     let absent = plan(KindLink::Missing { why: why() });
     assert!(matches!(absent[..], [Action::RecordPlacement(_)]), "{absent:?}");
+}
+
+#[test]
+fn a_record_that_somebody_wiped_off_is_not_written_anew_while_a_create_may_land() {
+    let kind = kind("JobSet");
+    let placed_at = Duration::from_secs(900);
+    let over = placed_at + QUARANTINE;
+    for memory in [
+        Memory { acknowledged: Some((1, placed_at)), ..Memory::default() },
+        Memory { acknowledged: Some((1, Duration::ZERO)), in_doubt: Some(placed_at), ..Memory::default() },
+        Memory { placement_seen: Some((1, Time(NOW.wall), placed_at)), ..Memory::default() },
+    ] {
+        let wiped = || world_of(&kind, &job_set()).remembering(memory.clone());
+        assert_eq!(
+            wiped().at(over.checked_sub(Duration::from_secs(1)).unwrap()).plan(),
+            [Action::WakeAt(over)],
+            "{memory:?}"
+        );
+        let plan = wiped().at(over).plan();
+        assert!(matches!(plan[..], [Action::RecordPlacement(_)]), "{plan:?}");
+
+        let plan = wiped().at(over).link("eu-1", AWAY).plan();
+        let [Action::Alarm(Alarm::UnreadableRecord), Action::Tell(told)] = &plan[..] else { panic!("{plan:?}") };
+        assert_eq!(told.reason, "RecordLost", "it may run where we do not see it");
+    }
+}
+
+#[test]
+fn a_mirror_that_was_seen_and_is_gone_is_put_back_into_the_record_that_somebody_wiped_off() {
+    let kind = kind("JobSet");
+    let mirror = mirrored(&kind, &job_set(), &json!({"restarts": 1}));
+    let plan = world_of(&kind, &job_set()).vanished_on("eu-1", mirror).plan();
+    assert_eq!(plan, [Action::RecordPlacement(placement().with_mirror("m1"))], "it may have ended: never again");
 }
 
 #[test]
