@@ -19,7 +19,7 @@ use job_api::Rules;
 use jobferry_core::{
     action::Action,
     custom::KindRef,
-    knowledge::{Halt, Knowledge, Memory, Sighting, Surroundings},
+    knowledge::{Knowledge, Memory, Sighting, Surroundings},
     phase::{Phase, phase},
     placement::{Choice, Verdict, WorkerView, choose},
     plan::plan,
@@ -212,7 +212,7 @@ impl Index {
         let state = self.lock();
         Survey {
             listed: state.listed.all(),
-            halted: matches!(state.halts.halted, Some(Halt::Because(_))),
+            halted: state.halts.stop_something(&state.workers),
             waiting: state.waiting.all().count(),
             workers: state.workers.clone(),
         }
@@ -256,11 +256,12 @@ impl Index {
         let mut planned = Planned { actions: Vec::new(), workload: None, woken: Vec::new() };
         let Some(known) = workloads.get_mut(uid).filter(|_| listed.all()) else { return planned };
         known.notice(workers, now);
+        let halt = known.kind().and_then(|kind| halts.halt(workers, &kind.name()));
         let of_unknown_descent = known.workload.is_none() && !known.memory.owner_seen;
         let around = Surroundings {
             workers,
             policies,
-            halted: halts.halted.as_ref(),
+            halted: halt.as_ref(),
             rules: term.rules,
             leading_since: term.since,
             leads_alone: term.alone,
@@ -270,7 +271,7 @@ impl Index {
         planned.actions = plan(known, around);
         planned.workload.clone_from(&known.workload);
         let phase = phase(known, workers);
-        let held_back = halts.halted.is_some() && matches!(phase, Phase::Placed { .. });
+        let held_back = halt.is_some() && matches!(phase, Phase::Placed { .. });
         if matches!(phase, Phase::Waiting | Phase::Moving { .. } | Phase::Unknown) || held_back {
             state.wait(uid, now);
         } else {

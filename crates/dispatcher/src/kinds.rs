@@ -28,7 +28,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
-use crate::{READ_DEADLINE, Shared, spawn_while};
+use crate::{READ_DEADLINE, Shared, spawn_while, workers::FIRST_LOOK};
 
 pub(crate) use mirrors::follow_mirrors;
 pub(crate) use users::follow_users_kinds;
@@ -148,6 +148,11 @@ impl Object {
     }
 }
 
+async fn end_first_look(shared: Arc<Shared>, kind: KindRef) {
+    tokio::time::sleep(FIRST_LOOK).await;
+    shared.lanes.plan_all(shared.index.end_first_look(&kind));
+}
+
 /// The users' objects of one kind.
 async fn follow_workloads(shared: Arc<Shared>, in_use: InUse) {
     let kind = KindRef::Custom(Arc::clone(&in_use.kind));
@@ -160,11 +165,15 @@ async fn follow_workloads(shared: Arc<Shared>, in_use: InUse) {
         let read = custom::read_workload(&in_use.kind, &object.content, shared.clock.now().wall);
         read.inspect_err(|error| tracing::warn!(kind = kind.name(), %error, "an object cannot be read")).ok()
     };
-    let mut told = false;
+    let (mut told, mut looked) = (false, false);
     while let Some(event) = events.next().await {
         match event {
             Event::Reset(objects) => {
                 told = false;
+                if !std::mem::replace(&mut looked, true) {
+                    shared.index.begin_first_look(&kind);
+                    spawn_while(&shared, &in_use.ended, end_first_look(Arc::clone(&shared), kind.clone()));
+                }
                 let workloads = objects.iter().filter_map(read).collect();
                 shared.lanes.plan_all(shared.index.reset_workloads(&kind, workloads));
                 shared.kinds.in_use.send_modify(|all| drop(all.insert(kind.name(), in_use.clone())));

@@ -9,7 +9,7 @@ use std::{
 
 use futures::{StreamExt, stream};
 use jobferry_api::Worker;
-use jobferry_core::placement::Link;
+use jobferry_core::{custom::KindRef, placement::Link};
 use jobferry_kubeio::{self as kubeio, Collection, Event};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{Shared, credentials, finalizer, link, paths, spawn};
 
 /// How long placing waits, at the start, for workers that have not been asked yet: what they run may have been forgotten.
-const FIRST_LOOKS: Duration = Duration::from_secs(5);
+pub(crate) const FIRST_LOOK: Duration = Duration::from_secs(5);
 
 /// A connection that was started.
 struct Started {
@@ -72,8 +72,8 @@ fn follow_event(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, e
             shared.lanes.plan_all(shared.index.know_all_workers());
             let by = Arc::clone(shared);
             spawn(shared, async move {
-                tokio::time::sleep(FIRST_LOOKS).await;
-                by.lanes.plan_all(by.index.end_first_looks());
+                tokio::time::sleep(FIRST_LOOK).await;
+                by.lanes.plan_all(by.index.end_first_look(&KindRef::Job));
             });
         }
         Event::Applied(worker) => apply(shared, started, worker),

@@ -1,5 +1,7 @@
 //! What the index makes of events, answers, and their order.
 
+mod kinds;
+
 use super::*;
 use jobferry_core::{
     claim::Misfit,

@@ -70,9 +70,11 @@ impl Index {
 
     /// Nobody watches the mirrors of this kind any more, on any worker.
     pub(crate) fn forget_kind(&self, name: &str) {
-        for worker in self.lock().workers.values_mut() {
+        let mut state = self.lock();
+        for worker in state.workers.values_mut() {
             worker.kinds.remove(name);
         }
+        state.halts.forget_kind(name);
     }
 
     /// A worker is no longer registered. What it ran is out of our sight, not gone.

@@ -95,14 +95,14 @@ async fn follow(shared: Arc<Shared>, connected: Connected, in_use: InUse) {
                 let touched = shared.index.reset_mirrors(name, &kind, scope.namespace(), mirrors);
                 unseen.remove(&scope);
                 if unseen.is_empty() {
-                    set(&shared, name, &kind, KindLink::Listed);
+                    set(&shared, &connected, &in_use, KindLink::Listed);
                 }
                 shared.lanes.plan_of(name, Urgency::Normal, touched);
             }
             Event::Resumed => {
                 unseen.remove(&scope);
                 if unseen.is_empty() {
-                    set(&shared, name, &kind, KindLink::Listed);
+                    set(&shared, &connected, &in_use, KindLink::Listed);
                 }
             }
             Event::Applied(object) => {
@@ -119,7 +119,7 @@ async fn follow(shared: Arc<Shared>, connected: Connected, in_use: InUse) {
             }
             Event::Interrupted(error) => {
                 unseen.insert(scope);
-                set(&shared, name, &kind, why_not(&error));
+                set(&shared, &connected, &in_use, why_not(&error));
             }
         }
     }
@@ -134,9 +134,14 @@ fn why_not(error: &CallError) -> KindLink {
     }
 }
 
-fn set(shared: &Arc<Shared>, worker: &str, kind: &KindRef, link: KindLink) {
-    let touched = shared.index.change_worker(worker, |view| drop(view.kinds.insert(kind.name(), link)));
-    shared.lanes.plan_of(worker, Urgency::Normal, touched);
+fn set(shared: &Arc<Shared>, connected: &Connected, in_use: &InUse, link: KindLink) {
+    let touched = shared.index.change_worker(&connected.name, |view| {
+        // What an earlier connection saw, or rules that were replaced, is not what is seen now.
+        if !connected.connection.is_cancelled() && !in_use.ended.is_cancelled() {
+            view.kinds.insert(in_use.kind.name(), link);
+        }
+    });
+    shared.lanes.plan_of(&connected.name, Urgency::Normal, touched);
 }
 
 /// Asks until there is an answer: without one nothing may be concluded from what the watch says.
