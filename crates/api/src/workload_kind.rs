@@ -255,7 +255,7 @@ pub struct Settling {
     #[schemars(schema_with = "path")]
     pub since: String,
     /// How many seconds.
-    #[schemars(range(min = 1, max = 86400))]
+    #[schemars(with = "i32", range(min = 1, max = 86400))]
     pub seconds: u32,
 }
 

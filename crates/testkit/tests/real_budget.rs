@@ -69,7 +69,7 @@ async fn budget_holds(real: &RealFleet, fleet: &Fleet, name: &str) {
         spent.reads.len(),
     );
     assert!(spent.manager.iter().all(|r| (r.verb.as_str(), r.resource.as_str()) == ("patch", "jobs/status")));
-    assert!(spent.manager.len() <= JOBS + spent.changes, "manager: 1 + S a Job");
+    assert!(spent.manager.len() <= JOBS + spent.changes, "manager: 1 + S a Job: {:#?}", spent.manager);
     assert!(spent.workers.iter().all(|r| (r.verb.as_str(), r.resource.as_str()) == ("create", "jobs")));
     assert_eq!(spent.workers.len(), JOBS, "worker: 1 a Job");
     assert_eq!(spent.reads, [], "everything comes from watches");
