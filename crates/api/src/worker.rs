@@ -6,6 +6,8 @@ use kube::{CustomResource, KubeSchema};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::managed_by;
+
 /// How to reach the cluster, and whether it takes new work.
 #[derive(CustomResource, Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]
 #[kube(
@@ -36,6 +38,10 @@ use serde::{Deserialize, Serialize};
     "!has(self.namespaces) || (has(oldSelf.namespaces) && oldSelf.namespaces.all(n, n in self.namespaces))"
 )
 .message("namespaces may be added, not taken away: what is placed there would be out of sight"))]
+#[x_kube(validation = kube::core::Rule::new(
+    "has(self.managedBy) == has(oldSelf.managedBy) && (!has(self.managedBy) || self.managedBy == oldSelf.managedBy)"
+)
+.message("managedBy cannot change: what is placed there would be out of its dispatcher's sight"))]
 pub struct WorkerSpec {
     /// Name of the Secret, in the dispatcher's own namespace, whose key `kubeconfig` says how to reach the cluster.
     pub kubeconfig_secret: String,
@@ -47,6 +53,18 @@ pub struct WorkerSpec {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 64), inner(length(max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")))]
     pub namespaces: Option<Vec<String>>,
+    /// The one dispatcher that uses this cluster by this Worker: the value of `spec.managedBy` that it answers to
+    /// (`jobferry dispatcher --managed-by`); absent: `jobferry.dev/dispatcher`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub managed_by: Option<String>,
+}
+
+impl WorkerSpec {
+    /// The value of `spec.managedBy` by which the dispatcher goes that uses this Worker.
+    pub fn dispatcher(&self) -> &str {
+        self.managed_by.as_deref().unwrap_or(managed_by::DISPATCHER)
+    }
 }
 
 /// What the dispatcher knows of a worker.

@@ -3,7 +3,7 @@
 use std::{io::IsTerminal as _, process::ExitCode, sync::Arc};
 
 use anyhow::Context as _;
-use jobferry_api::{DISPATCHER_LEASE, SYSTEM_NAMESPACE};
+use jobferry_api::{DISPATCHER_LEASE, SYSTEM_NAMESPACE, managed_by};
 use jobferry_core::kind::Table;
 use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options, StartError, Vitals};
 use k8s_openapi::jiff::Timestamp;
@@ -11,7 +11,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use tracing_subscriber::EnvFilter;
 
-use crate::{delegation, install, target::Target};
+use crate::{delegation, install, own_name, target::Target};
 
 /// Nobody but this machine, unless somebody asks for more.
 const METRICS_ADDRESS: &str = "127.0.0.1:9187";
@@ -27,6 +27,10 @@ pub(crate) struct Args {
     /// First create or update CRDs, namespace, ServiceAccount and its rights
     #[arg(long)]
     install: bool,
+    /// Jobs with this `spec.managedBy` are ours, and Workers with it; run one dispatcher a value. With another one than the
+    /// default: Jobs only, no other kinds
+    #[arg(long, value_name = "NAME", default_value = managed_by::DISPATCHER)]
+    managed_by: String,
     /// Work without leader election; for a single dispatcher only
     #[arg(long)]
     no_lease: bool,
@@ -41,6 +45,7 @@ pub(crate) struct Args {
 /// Runs until Ctrl-C or SIGTERM.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     log_to_stderr(args.log_json, LOGGED);
+    own_name::check(&args.managed_by, &[managed_by::LOCAL, managed_by::CANARY, managed_by::MULTIKUEUE])?;
     let manager = args.target.client().await?;
     delegation::check_version(&manager).await?;
     if args.install {
@@ -52,9 +57,10 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     serve_metrics(args.metrics_address.as_deref(), Arc::clone(&vitals), shutdown.clone()).await?;
     let secrets = KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE);
     let options = Options {
-        lease: (!args.no_lease).then(lease),
+        lease: (!args.no_lease).then(|| lease(&args.managed_by)),
         canary: Some(SYSTEM_NAMESPACE.into()),
         kinds: Some(Table::built_in()?),
+        managed_by: args.managed_by,
         vitals,
         ..Options::new(Arc::new(secrets), Arc::new(wall_clock), u64::from(std::process::id()))
     };
@@ -83,9 +89,13 @@ async fn serve_metrics(address: Option<&str>, vitals: Arc<Vitals>, shutdown: Can
     Ok(())
 }
 
-/// The lease of the dispatcher that works.
-pub(crate) fn lease() -> Lease {
-    Lease { namespace: SYSTEM_NAMESPACE.into(), name: DISPATCHER_LEASE.into(), identity: identity() }
+/// The lease of the dispatcher that works for this value of managedBy.
+pub(crate) fn lease(managed_by: &str) -> Lease {
+    let name = match managed_by {
+        managed_by::DISPATCHER => DISPATCHER_LEASE.to_owned(),
+        other => own_name::lease("dispatcher", other),
+    };
+    Lease { namespace: SYSTEM_NAMESPACE.into(), name, identity: identity() }
 }
 
 /// Unique to this process: in a pod the host name is the pod's.

@@ -154,7 +154,7 @@ impl Fleet {
         let manager = self.manager().clone();
         let secrets = KubeconfigSecrets::new(manager.clone(), SYSTEM_NAMESPACE);
         let options = Options {
-            lease: Some(dispatcher::lease()),
+            lease: Some(dispatcher::lease(managed_by::DISPATCHER)),
             kinds: Table::built_in().ok(),
             ..Options::new(Arc::new(secrets), Arc::new(wall_clock), random_seed())
         };

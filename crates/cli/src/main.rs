@@ -19,6 +19,7 @@ mod kinds;
 mod label;
 mod lint;
 mod manifests;
+mod own_name;
 #[cfg(test)]
 mod reference;
 mod server_version;

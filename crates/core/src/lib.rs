@@ -30,7 +30,7 @@ pub mod kind;
 pub mod knowledge;
 pub mod kubeconfig;
 pub mod mirror;
-mod ownership;
+pub mod ownership;
 pub mod patch;
 pub mod phase;
 pub mod placement;

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use crate::{
     forward::{Forwarded, on_mirror},
-    ownership::is_users_own,
+    ownership::{is_users_own, relabel},
     record::Placement,
 };
 
@@ -48,15 +48,7 @@ pub fn mirror_of(job: &Value, placement: &Placement, origin: &str) -> Result<Val
     let template = spec.get_mut("template").and_then(Value::as_object_mut).ok_or(NotAJob("spec.template"))?;
     let mut template_labels = users_own(template.get("metadata").and_then(|m| m.get("labels")));
     template_labels.insert(labels::ORIGIN_UID.into(), uid.into());
-    match template.get_mut("metadata").and_then(Value::as_object_mut) {
-        Some(metadata) => {
-            metadata.remove("creationTimestamp");
-            metadata.insert("labels".into(), template_labels.into());
-        }
-        None => {
-            template.insert("metadata".into(), json!({ "labels": template_labels }));
-        }
-    }
+    relabel(template, template_labels);
     Ok(json!({
         "apiVersion": "batch/v1",
         "kind": "Job",
@@ -127,6 +119,21 @@ mod tests {
                 },
             })
         );
+    }
+
+    #[test]
+    fn what_a_kueue_noted_on_the_manager_stays_there() {
+        let mut job = stored_job();
+        job["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = json!("gpus");
+        let template = &mut job["spec"]["template"]["metadata"];
+        template["labels"]["kueue.x-k8s.io/podset"] = json!("main");
+        template["annotations"] = json!({"note": "x", "kueue.x-k8s.io/workload": "job-train-1a2b3"});
+        let placement = Placement::new("eu-1".into(), "id".into(), 2, Timestamp::UNIX_EPOCH);
+        let mirror = mirror_of(&job, &placement, "origin-1").unwrap();
+        assert_eq!(mirror["metadata"]["labels"]["kueue.x-k8s.io/queue-name"], "gpus", "the queue is the user's word");
+        let template = &mirror["spec"]["template"]["metadata"];
+        assert_eq!(template["labels"], json!({"app": "train", "jobferry.dev/origin-uid": "u1"}));
+        assert_eq!(template["annotations"], json!({"note": "x"}));
     }
 
     #[test]

@@ -122,6 +122,17 @@ impl Workload {
         self.managed_by.as_deref() == Some(api::managed_by::DISPATCHER)
     }
 
+    /// A Job to the eyes of the dispatcher that answers to `name`: what is handed to that name is ours, and nothing else.
+    /// Of another kind it was said before what is ours.
+    #[must_use]
+    pub fn seen_by(mut self, name: &str) -> Self {
+        if self.custom.is_none() && name != api::managed_by::DISPATCHER {
+            let ours = self.managed_by.as_deref() == Some(name);
+            self.managed_by = ours.then(|| api::managed_by::DISPATCHER.to_owned());
+        }
+        self
+    }
+
     /// Complete or Failed, for good.
     pub fn is_finished(&self) -> bool {
         is_finished(&self.status)
@@ -368,6 +379,24 @@ mod tests {
         assert_eq!(workload.placed.as_ref().map(|told| told.reason.as_str()), Some("NoWorkerFits"));
         let types: Vec<_> = workload.status.conditions.iter().flatten().map(|c| c.type_.as_str()).collect();
         assert_eq!(types, ["Suspended"]);
+    }
+
+    #[test]
+    fn a_job_is_that_dispatchers_whose_name_it_bears() {
+        let (ours, other) = (api::managed_by::DISPATCHER, "example.com/other");
+        for (managed_by, to_us, to_the_other) in [
+            (Some(ours), true, false),
+            (Some(other), false, true),
+            (Some("example.com/third"), false, false),
+            (None, false, false),
+        ] {
+            let job = json!({
+                "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "spec": {"managedBy": managed_by, "template": {}},
+            });
+            let job: Workload = serde_json::from_value(job).unwrap();
+            assert_eq!(job.clone().seen_by(ours).is_ours(), to_us, "{managed_by:?}");
+            assert_eq!(job.seen_by(other).is_ours(), to_the_other, "{managed_by:?}");
+        }
     }
 
     #[test]

@@ -127,7 +127,8 @@ async fn read_raw(client: &Client, path: &str) -> Result<Bytes, CallError> {
 
 /// A workload, as the manager sent it.
 fn decode_workload(shared: &Shared, kind: &KindRef, answer: &[u8]) -> Result<Workload, Unfinished> {
-    kind.decode_workload(answer, shared.clock.now().wall).map_err(|error| log("read an answer", "", &error))
+    let workload = kind.decode_workload(answer, shared.clock.now().wall);
+    workload.map(|workload| shared.seen(workload)).map_err(|error| log("read an answer", "", &error))
 }
 
 /// A mirror, as a worker sent it.

@@ -32,7 +32,8 @@ use std::{sync::Arc, time::Duration};
 
 use futures::StreamExt;
 use job_api::Rules;
-use jobferry_core::{custom::KindRef, kind::Table, knowledge::Halt, time::Now, workload::Workload};
+use jobferry_api::managed_by;
+use jobferry_core::{custom::KindRef, kind::Table, knowledge::Halt, ownership::origin, time::Now, workload::Workload};
 use jobferry_kubeio::{self as kubeio, CallError, Candidate, Collection, Event, Leadership, events::Recorder};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -73,6 +74,10 @@ pub struct Options {
     pub canary: Option<String>,
     /// The kinds to dispatch beside Jobs; users may add to them by WorkloadKinds. `None`: Jobs only.
     pub kinds: Option<Table>,
+    /// The value of `spec.managedBy` that this dispatcher answers to. One with another than [`managed_by::DISPATCHER`] has
+    /// Jobs, mirrors and Workers of its own (`spec.managedBy` of a Worker) and wants a lease of its own; other kinds than
+    /// Job it leaves to the first one.
+    pub managed_by: String,
     /// Where this process tells how it is.
     pub vitals: Arc<Vitals>,
 }
@@ -82,7 +87,8 @@ impl Options {
     pub fn new(connect: Arc<dyn Connect>, wall_clock: Arc<dyn Fn() -> Timestamp + Send + Sync>, seed: u64) -> Self {
         let streamed_lists = true;
         let (lease, canary, kinds) = (None, None, None);
-        Self { connect, wall_clock, seed, streamed_lists, lease, canary, kinds, vitals: Arc::default() }
+        let managed_by = managed_by::DISPATCHER.to_owned();
+        Self { connect, wall_clock, seed, streamed_lists, lease, canary, kinds, managed_by, vitals: Arc::default() }
     }
 }
 
@@ -115,7 +121,9 @@ impl Clock {
 /// What every part of a running dispatcher shares.
 pub(crate) struct Shared {
     pub(crate) manager: Client,
-    /// The manager's identity, stamped on every mirror.
+    /// Which cluster the manager is.
+    pub(crate) identity: String,
+    /// Whose mirrors are ours: stamped on every one of them.
     pub(crate) origin: String,
     pub(crate) clock: Clock,
     pub(crate) index: Index,
@@ -134,12 +142,21 @@ impl Shared {
     pub(crate) fn metrics(&self) -> &Metrics {
         &self.options.vitals.metrics
     }
+
+    /// A workload as this dispatcher sees it.
+    pub(crate) fn seen(&self, workload: Workload) -> Workload {
+        workload.seen_by(&self.options.managed_by)
+    }
 }
 
 /// Runs until `shutdown`. Running work is not touched by stopping: the next dispatcher takes over from the objects.
 pub async fn run(manager: Client, options: Options, shutdown: CancellationToken) -> Result<(), StartError> {
-    let (origin, rules) = ask_manager(&manager).await?;
-    tracing::info!(%origin, "dispatcher starts");
+    let (identity, rules) = ask_manager(&manager).await?;
+    let origin = origin(&identity, &options.managed_by);
+    tracing::info!(%origin, managed_by = options.managed_by, "dispatcher starts");
+    // The rules of the other kinds know the first dispatcher only: two would take the same objects for theirs.
+    let kinds = options.kinds.filter(|_| options.managed_by == managed_by::DISPATCHER);
+    let options = Options { kinds, ..options };
     let clock = Clock { wall: Arc::clone(&options.wall_clock), started: tokio::time::Instant::now() };
     options.vitals.stand_by();
     let component = jobferry_api::events::COMPONENT;
@@ -147,6 +164,7 @@ pub async fn run(manager: Client, options: Options, shutdown: CancellationToken)
     let work = |leadership: Leadership, term: CancellationToken| {
         work(Shared {
             manager: manager.clone(),
+            identity: identity.clone(),
             origin: origin.clone(),
             clock: clock.clone(),
             index: Index::default(),
@@ -229,11 +247,12 @@ pub(crate) fn spawn_while(
 }
 
 async fn ask_manager(manager: &Client) -> Result<(String, Rules), StartError> {
-    let origin = link::identity_of(manager).await.map_err(|source| StartError::Manager { what: "identity", source })?;
+    let identity =
+        link::identity_of(manager).await.map_err(|source| StartError::Manager { what: "identity", source })?;
     let version: ServerVersion = kubeio::get(manager, "/version", READ_DEADLINE)
         .await
         .map_err(|source| StartError::Manager { what: "version", source })?;
-    Ok((origin, version.rules()))
+    Ok((identity, version.rules()))
 }
 
 #[derive(Deserialize)]
@@ -267,8 +286,12 @@ async fn follow_workloads(shared: Arc<Shared>) {
     let mut events = std::pin::pin!(kubeio::watch(shared.manager.clone(), jobs));
     while let Some(event) = events.next().await {
         match event {
-            Event::Reset(workloads) => shared.lanes.plan_all(shared.index.reset_workloads(&KindRef::Job, workloads)),
+            Event::Reset(workloads) => {
+                let workloads = workloads.into_iter().map(|workload| shared.seen(workload)).collect();
+                shared.lanes.plan_all(shared.index.reset_workloads(&KindRef::Job, workloads));
+            }
             Event::Applied(workload) => {
+                let workload = shared.seen(workload);
                 shared.metrics().seen(&workload);
                 shared.lanes.plan_all(shared.index.apply_workload(workload));
             }

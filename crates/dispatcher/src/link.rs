@@ -266,7 +266,7 @@ fn ended_by(error: &CallError) -> Ended {
 /// The worker's identity, if it is fit to be one: not the manager, and no other worker's.
 async fn check_identity(shared: &Arc<Shared>, name: &str, client: &Client) -> Result<String, Ended> {
     let identity = identity_of(client).await.map_err(|error| ended_by(&error))?;
-    if identity == shared.origin {
+    if identity == shared.identity {
         return Err(Ended::Unfit("this is the management cluster itself; it cannot be its own worker".into()));
     }
     let already = |other| Ended::Unfit(format!("this cluster is registered already, as Worker {other}"));

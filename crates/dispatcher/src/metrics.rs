@@ -5,10 +5,7 @@ mod stopwatch;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use jobferry_api::{
-    managed_by,
-    metrics::{self as names, outcomes, stages},
-};
+use jobferry_api::metrics::{self as names, outcomes, stages};
 use jobferry_core::{action::Alarm, record::Record, workload::Workload};
 use jobferry_kubeio::CallError;
 use k8s_openapi::jiff::Timestamp;
@@ -155,8 +152,7 @@ fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metri
 impl Metrics {
     /// A workload came into sight.
     pub(crate) fn seen(&self, workload: &Workload) {
-        let ours = workload.managed_by.as_deref() == Some(managed_by::DISPATCHER);
-        if ours && workload.record == Record::None {
+        if workload.is_ours() && workload.record == Record::None {
             self.stopwatch().begin(Leg::Placing, &workload.uid, Instant::now());
         }
     }

@@ -59,8 +59,10 @@ pub(crate) async fn follow_workers(shared: Arc<Shared>) {
 }
 
 fn follow_event(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, event: Event<Worker>) {
+    let is_ours = |worker: &Worker| worker.spec.dispatcher() == shared.options.managed_by;
     match event {
-        Event::Reset(workers) => {
+        Event::Reset(mut workers) => {
+            workers.retain(is_ours);
             let listed: Vec<_> = workers.iter().filter_map(|worker| worker.metadata.name.clone()).collect();
             let gone: Vec<String> = started.keys().filter(|name| !listed.contains(name)).cloned().collect();
             for name in gone {
@@ -76,8 +78,10 @@ fn follow_event(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, e
                 by.lanes.plan_all(by.index.end_first_look(&KindRef::Job));
             });
         }
-        Event::Applied(worker) => apply(shared, started, worker),
-        Event::Deleted(worker) => stop(shared, started, &worker.metadata.name.unwrap_or_default()),
+        Event::Applied(worker) if is_ours(&worker) => apply(shared, started, worker),
+        Event::Applied(worker) | Event::Deleted(worker) => {
+            stop(shared, started, &worker.metadata.name.unwrap_or_default());
+        }
         Event::Interrupted(error) => {
             tracing::warn!(%error, "Workers cannot be watched; are the CRDs installed? Trying again");
         }

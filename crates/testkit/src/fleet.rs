@@ -297,6 +297,29 @@ impl Fleet {
         Ok(())
     }
 
+    /// Starts a dispatcher on the same manager that answers to another value of managedBy. It talks to the clusters by these
+    /// clients, and has a Worker of its own for each of them: `other-NAME`.
+    pub async fn start_other_dispatcher(
+        &self,
+        managed_by: &str,
+        manager: Client,
+        workers: BTreeMap<String, Client>,
+    ) -> Result<(), ScenarioError> {
+        let workers: BTreeMap<String, Client> =
+            workers.into_iter().map(|(name, client)| (format!("other-{name}"), client)).collect();
+        for name in workers.keys() {
+            let worker = json!({
+                "apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker",
+                "metadata": {"name": name}, "spec": {"kubeconfigSecret": name, "managedBy": managed_by},
+            });
+            create(&self.manager, WORKERS, &worker).await?;
+        }
+        let (connect, managed_by) = (Direct::to(&workers), managed_by.to_owned());
+        let change = |options| Options { connect, managed_by, vitals: Arc::default(), ..options };
+        self.controls.dispatchers.start_for(manager, change).await;
+        Ok(())
+    }
+
     /// Closes a namespace of a worker for new Jobs.
     pub async fn close(&self, worker: &str, namespace: &str, why: Closed) -> Result<(), ScenarioError> {
         match self.controls.gates.as_ref().and_then(|gates| gates.get(worker)) {

@@ -4,7 +4,10 @@ use jobferry_api::{annotations, labels};
 use serde_json::{Map, Value, json};
 
 use super::Kind;
-use crate::{ownership::is_users_own, record::Placement};
+use crate::{
+    ownership::{is_users_own, relabel},
+    record::Placement,
+};
 
 /// How long a finished mirror may outlive us: its own time to live, instead of the user's. A worker's policy that adds a
 /// short one where none is set cannot make the result vanish, and a manager that is gone for good leaves nothing for ever.
@@ -108,17 +111,10 @@ impl Kind {
 
 /// A pod template whose pods carry the UID of the user's object. What is no template is left to the worker's admission.
 fn marked(mut template: Value, uid: &str) -> Value {
-    if !template.is_object() {
-        return template;
-    }
     let mut own = carried(template.pointer("/metadata/labels"));
     own.insert(labels::ORIGIN_UID.into(), uid.into());
-    match template.get_mut("metadata").and_then(Value::as_object_mut) {
-        Some(metadata) => {
-            metadata.remove("creationTimestamp");
-            metadata.insert("labels".into(), own.into());
-        }
-        None => template["metadata"] = json!({ "labels": own }),
+    if let Some(template) = template.as_object_mut() {
+        relabel(template, own);
     }
     template
 }

@@ -132,7 +132,7 @@ pub(super) async fn prove_gone(shared: &Arc<Shared>, uid: &str, namespace: &str,
         return Ok(());
     }
     let identity = link::identity_of(&shared.manager).await.map_err(|e| log("ask who the manager is", uid, &e))?;
-    if identity != shared.origin {
+    if identity != shared.identity {
         return Err(log("prove a workload gone", uid, &format!("another cluster, {identity}, answers as manager")));
     }
     let version = restored::manager_version(shared).await.map_err(|e| log("ask for the manager's version", uid, &e))?;

@@ -1,5 +1,6 @@
 use std::time::Duration;
 
+use jobferry_api::managed_by;
 use jobferry_kubeio::Refusal;
 use serde_json::json;
 

@@ -140,6 +140,7 @@ macro_rules! for_each_disturbance {
         $test!(a_rotated_secret_does_not_disturb_running_work);
         $test!(a_cordoned_worker_gets_nothing_new_and_keeps_what_it_has);
         $test!(two_managers_share_a_worker_without_touching_each_other);
+        $test!(two_dispatchers_of_one_manager_keep_to_their_own);
     };
 }
 

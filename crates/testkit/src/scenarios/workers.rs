@@ -1,4 +1,4 @@
-//! Workers that are cordoned, removed, registered again, or shared by two management clusters.
+//! Workers that are cordoned, removed, registered again, or shared by two management clusters or two dispatchers.
 
 use jobferry_api::conditions;
 use serde_json::json;
@@ -64,4 +64,31 @@ pub async fn two_managers_share_a_worker_without_touching_each_other(fleet: &Fle
     ours.until("later", "complete", is_complete).await?;
     assert_eq!(worker.get("theirs").await?, before);
     Ok(())
+}
+
+/// Two dispatchers of one manager, each with a value of managedBy and with Workers of its own, share its clusters: neither
+/// touches what is the other's.
+pub async fn two_dispatchers_of_one_manager_keep_to_their_own(fleet: &Fleet) -> Outcome {
+    const OTHER: &str = "example.com/other";
+    let [first, _] = fleet.two_workers();
+    let namespace = fleet.namespace("other-dispatcher").await?;
+    let (manager, worker) = (namespace.manager(), namespace.worker(first));
+    let others = JobManifest::new("other").spec("managedBy", json!(OTHER)).only_on(&format!("other-{first}"));
+    fleet.start_other_dispatcher(OTHER, fleet.manager.clone(), fleet.workers.clone()).await?;
+    manager.create(others.runs_for_ever().manifest()).await?;
+    manager.create(JobManifest::delegated("ours").only_on(first).runs_for_ever().manifest()).await?;
+    manager.until("ours", "settled", is_settled).await?;
+    let on_manager = manager.until("other", "settled", is_settled).await?;
+    let mirror = worker.until("other", "settled", is_settled).await?;
+    // Restarted, and alone, ours looks for orphans: what the other one put there is none, and nothing of it is copied.
+    fleet.stop_dispatchers().await;
+    fleet.start_dispatcher().await;
+    manager.create(JobManifest::delegated("later").only_on(first).manifest()).await?;
+    manager.until("later", "complete", is_complete).await?;
+    assert_eq!((manager.get("other").await?, worker.get("other").await?), (on_manager, mirror));
+    // Back again, the other one goes on with its own.
+    fleet.start_other_dispatcher(OTHER, fleet.manager.clone(), fleet.workers.clone()).await?;
+    manager.delete("other").await?;
+    worker.until_gone("other").await?;
+    worker.get("ours").await.map(drop)
 }

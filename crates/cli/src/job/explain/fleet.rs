@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use jobferry_api::{
     DispatchPolicy, Worker,
     conditions::{ACCEPTED, CONNECTED},
+    managed_by,
 };
 use jobferry_core::{
     placement::{KindLink, Link, WorkerView},
@@ -31,7 +32,10 @@ impl Fleet {
         let policies: Vec<DispatchPolicy> = list(client, "DispatchPolicies", &ours("dispatchpolicies")).await?;
         let namespaces: Vec<Namespace> = list(client, "namespaces", "/api/v1/namespaces").await?;
         Ok(Self {
-            workers: workers.iter().map(|worker| (name_of(worker), view(worker))).collect(),
+            // Those of other dispatchers are no choice of ours.
+            workers: (workers.iter().filter(|worker| worker.spec.dispatcher() == managed_by::DISPATCHER))
+                .map(|worker| (name_of(worker), view(worker)))
+                .collect(),
             policies: Policies {
                 policies: policies.iter().map(|policy| (name_of(policy), Policy::read(&policy.spec))).collect(),
                 namespaces: namespaces
