@@ -1,4 +1,4 @@
-// MultiKueue, pinned: `cargo xtask bench dispatch --opponent kueue` builds it from here, unmodified.
+// Kueue with MultiKueue, pinned: `cargo xtask test --full` and `cargo xtask bench dispatch --opponent kueue` build it from here, unmodified.
 module jobferry.dev/testbed/kueue-0.19
 
 go 1.26.0

@@ -36,8 +36,7 @@ pub(crate) fn run(options: &[&str]) -> Result<()> {
         .args(options)
         .env("JOBFERRY_TESTBED", binaries);
     if options.windows(2).any(|pair| pair == ["--opponent", "kueue"]) {
-        let kueue = testbed_build::build(KUEUE)?;
-        bench.env("JOBFERRY_KUEUE_BINARY", kueue.join("kueue")).env("JOBFERRY_KUEUE_SOURCE", kueue);
+        bench.env("JOBFERRY_OPERATORS", testbed_build::build(KUEUE)?);
     }
     if OF_THE_BINARY.contains(name) {
         bench.env("JOBFERRY_BINARY", build_shipped_binary()?);

@@ -34,7 +34,7 @@ const KUBERNETES: Product = Product {
     manifests: &[],
 };
 
-/// An opponent of `cargo xtask bench dispatch`.
+/// Also an opponent of `cargo xtask bench dispatch`.
 pub(crate) const KUEUE: Product = Product {
     name: "Kueue",
     directory: "kueue-0.19",
@@ -107,8 +107,8 @@ const KUBERAY: Product = Product {
 };
 
 /// The operators that there are. All but the first are for `cargo xtask test --full`.
-pub(crate) const OPERATORS: [Product; 8] =
-    [JOBSET, TRAINING_OPERATOR, TRAINER, TRAINER_2_2, APPWRAPPER, MPI_OPERATOR, TEKTON, KUBERAY];
+pub(crate) const OPERATORS: [Product; 9] =
+    [JOBSET, TRAINING_OPERATOR, TRAINER, TRAINER_2_2, APPWRAPPER, MPI_OPERATOR, TEKTON, KUBERAY, KUEUE];
 
 /// A control plane of Kubernetes `minor`, such as `1.35`.
 pub(crate) fn kubernetes(minor: &str) -> Result<Product> {

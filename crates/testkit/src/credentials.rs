@@ -19,6 +19,10 @@ pub enum User {
     ControllerManager,
     /// The dispatcher under test. May do everything.
     Dispatcher,
+    /// A dispatcher of another name beside the one under test. May do everything.
+    OtherDispatcher,
+    /// A Kueue, of this cluster or of another one. May do everything.
+    Kueue,
     /// The scripted node, see [`crate::PodRunner`]. May do everything.
     PodRunner,
     /// Has no rights until a test binds a role to it.
@@ -26,8 +30,15 @@ pub enum User {
 }
 
 impl User {
-    pub(crate) const ALL: [Self; 5] =
-        [Self::Admin, Self::ControllerManager, Self::Dispatcher, Self::PodRunner, Self::Restricted];
+    pub(crate) const ALL: [Self; 7] = [
+        Self::Admin,
+        Self::ControllerManager,
+        Self::Dispatcher,
+        Self::OtherDispatcher,
+        Self::Kueue,
+        Self::PodRunner,
+        Self::Restricted,
+    ];
 
     /// The name by which RBAC and the audit log know the user.
     pub const fn name(self) -> &'static str {
@@ -35,6 +46,8 @@ impl User {
             Self::Admin => "admin",
             Self::ControllerManager => "system:kube-controller-manager",
             Self::Dispatcher => "dispatcher",
+            Self::OtherDispatcher => "other-dispatcher",
+            Self::Kueue => "kueue",
             Self::PodRunner => "pod-runner",
             Self::Restricted => "restricted",
         }
@@ -42,8 +55,8 @@ impl User {
 
     const fn group(self) -> &'static str {
         match self {
-            Self::Admin | Self::ControllerManager | Self::Dispatcher | Self::PodRunner => "system:masters",
             Self::Restricted => "testkit:restricted",
+            _ => "system:masters",
         }
     }
 }

@@ -46,6 +46,17 @@ impl RealFleet {
         self.registered(None).await
     }
 
+    /// Starts a dispatcher of another name beside the fleet's own, see [`Fleet::start_other_dispatcher`]: it is
+    /// [`User::OtherDispatcher`] everywhere.
+    pub async fn start_other_dispatcher(&self, fleet: &Fleet, managed_by: &str) -> Result<(), DispatchError> {
+        let manager = self.manager().client(User::OtherDispatcher).await?;
+        let mut workers = BTreeMap::new();
+        for worker in self.workers() {
+            workers.insert(worker.name().to_owned(), worker.client(User::OtherDispatcher).await?);
+        }
+        Ok(fleet.start_other_dispatcher(managed_by, manager, workers).await?)
+    }
+
     async fn registered(&self, kinds: Option<Table>) -> Result<Fleet, DispatchError> {
         let (mut workers, mut roads, mut kubeconfigs) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
         for worker in self.workers() {

@@ -7,6 +7,7 @@
 
 mod build;
 mod install;
+mod kueue;
 mod programs;
 mod ray_dashboard;
 
@@ -15,15 +16,16 @@ use std::process::Child;
 use std::time::Duration;
 
 use tokio::net::TcpStream;
-use tokio::time::{Instant, sleep};
+use tokio::time::{sleep, timeout};
 
 pub use build::{OPERATORS_VARIABLE, OperatorBuild, OperatorMissing};
+pub use kueue::{KUEUE, KUEUE_UNLIMITED, MULTIKUEUE_QUEUE, MultiKueue, QUEUE_LABEL};
 pub use programs::*;
 
 use crate::cluster_error::doing;
 use crate::fleet::ScenarioError;
 use crate::real_cluster::{READY_WITHIN, tail};
-use crate::{ClusterError, ProcessGroup, RealCluster};
+use crate::{ClusterError, ProcessGroup, RealCluster, User};
 use install::{Installation, Ports};
 use ray_dashboard::RayDashboard;
 
@@ -79,7 +81,12 @@ pub enum OperatorError {
 impl Operator {
     /// Installs an operator on a cluster, starts it, and waits until it serves.
     pub async fn start(program: &Program, cluster: &RealCluster) -> Result<Self, OperatorError> {
-        let installation = Installation::prepare(program, cluster).await?;
+        Self::start_as(User::Admin, program, cluster).await
+    }
+
+    /// The same for one that the audit log can tell from others.
+    pub async fn start_as(user: User, program: &Program, cluster: &RealCluster) -> Result<Self, OperatorError> {
+        let installation = Installation::prepare(program, cluster, user).await?;
         installation.install().await?;
         let (name, cluster) = (program.name, cluster.name().to_owned());
         let spare = installation.ports.spare.number();
@@ -100,21 +107,36 @@ impl Operator {
 
     /// Puts the definitions of an operator on a cluster, and does not start it.
     pub async fn install(program: &Program, cluster: &RealCluster) -> Result<(), OperatorError> {
-        Installation::prepare(program, cluster).await?.install().await
+        Installation::prepare(program, cluster, User::Admin).await?.install().await
+    }
+
+    /// The number of its process.
+    pub fn id(&self) -> u32 {
+        self.process.id()
+    }
+
+    /// Waits for its end, which nobody wants.
+    pub async fn ended(&mut self) -> OperatorError {
+        loop {
+            match doing(format!("looking after {}", self.name), self.process.try_wait()) {
+                Ok(None) => sleep(LOOK_EVERY).await,
+                Ok(Some(status)) => return self.not_ready(format!("ended ({status})")),
+                Err(error) => return error.into(),
+            }
+        }
     }
 
     async fn until_listening(&mut self, port: u16) -> Result<(), OperatorError> {
-        let deadline = Instant::now() + READY_WITHIN;
-        while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
-            if let Some(status) = doing(format!("looking after {}", self.name), self.process.try_wait())? {
-                return Err(self.not_ready(format!("ended ({status})")));
+        let listening = async {
+            while TcpStream::connect(("127.0.0.1", port)).await.is_err() {
+                sleep(LOOK_EVERY).await;
             }
-            if Instant::now() > deadline {
-                return Err(self.not_ready(format!("did not listen within {READY_WITHIN:?}")));
-            }
-            sleep(LOOK_EVERY).await;
-        }
-        Ok(())
+        };
+        let listening = tokio::select! {
+            listening = timeout(READY_WITHIN, listening) => listening,
+            end = self.ended() => return Err(end),
+        };
+        listening.map_err(|_| self.not_ready(format!("did not listen within {READY_WITHIN:?}")))
     }
 
     fn not_ready(&self, why: String) -> OperatorError {

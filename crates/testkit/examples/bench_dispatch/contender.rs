@@ -1,23 +1,21 @@
 //! Who ferries the Jobs: a process of its own.
 
-use std::{
-    path::{Path, PathBuf},
-    process::Command,
-    time::Duration,
-};
+use std::{path::Path, process::Command, time::Duration};
 
 use base64::{Engine, prelude::BASE64_STANDARD};
 use clap::ValueEnum;
 use jobferry_api::{KUBECONFIG_KEY, SYSTEM_NAMESPACE};
 use jobferry_kubeio as kubeio;
-use jobferry_testkit::User;
+use jobferry_testkit::{
+    User,
+    operator::{KUEUE, KUEUE_UNLIMITED, MultiKueue},
+};
 use serde_json::json;
 
 use crate::{
-    fleet::Fleet,
+    fleet::{Fleet, NAMESPACE},
     floor,
-    kueue::{Kueue, Tuning},
-    measure::process::Process,
+    measure::{process::Process, usage},
 };
 
 const ANSWER_WITHIN: Duration = Duration::from_secs(30);
@@ -34,31 +32,39 @@ pub(crate) enum Contender {
     KueueBest,
 }
 
-/// What contenders are started from.
-pub(crate) struct Binaries {
-    pub(crate) jobferry: PathBuf,
-    pub(crate) kueue: Option<Kueue>,
-}
-
-/// A contender at work: one process, and those on workers of one that wants them.
-pub(crate) struct Ferry {
-    main: Process,
-    on_workers: Vec<Process>,
+/// A contender at work.
+pub(crate) enum Ferry {
+    Process(Process),
+    /// A process on every cluster.
+    Kueue(MultiKueue),
 }
 
 impl Ferry {
     /// What comes of `work`, unless the contender ends meanwhile.
     pub(crate) async fn watched<T>(&mut self, work: impl Future<Output = T>) -> T {
-        self.main.watched(work).await
+        match self {
+            Self::Process(process) => process.watched(work).await,
+            Self::Kueue(kueue) => tokio::select! {
+                done = work => done,
+                end = kueue.ended() => panic!("{end}"),
+            },
+        }
     }
 
     pub(crate) fn cpu(&self) -> Duration {
-        self.main.cpu() + self.on_workers.iter().map(Process::cpu).sum::<Duration>()
+        self.ids().into_iter().map(usage::cpu).sum()
     }
 
     /// Of all its processes, in bytes.
     pub(crate) fn peak_memory(&self) -> u64 {
-        self.main.peak_memory() + self.on_workers.iter().map(Process::peak_memory).sum::<u64>()
+        self.ids().into_iter().map(usage::peak_memory).sum()
+    }
+
+    fn ids(&self) -> Vec<u32> {
+        match self {
+            Self::Process(process) => vec![process.id()],
+            Self::Kueue(kueue) => kueue.ids().collect(),
+        }
     }
 }
 
@@ -75,21 +81,19 @@ impl Contender {
         matches!(self, Self::KueueShipped | Self::KueueBest)
     }
 
-    pub(crate) async fn start(self, fleet: &Fleet, binaries: &Binaries) -> Ferry {
+    pub(crate) async fn start(self, fleet: &Fleet, jobferry: &Path) -> Ferry {
         let log = fleet.manager.directory().join("contender.log");
-        let alone = |command| Ferry { main: Process::start(command, log), on_workers: Vec::new() };
-        let tuning = match self {
-            Self::Floor => return alone(floor_command(fleet)),
+        let program = match self {
+            Self::Floor => return Ferry::Process(Process::start(floor_command(fleet), log)),
             Self::Jobferry => {
-                set_up(fleet, &binaries.jobferry).await;
-                return alone(jobferry_command(fleet, &binaries.jobferry));
+                set_up(fleet, jobferry).await;
+                return Ferry::Process(Process::start(jobferry_command(fleet, jobferry), log));
             }
-            Self::KueueShipped => Tuning::Shipped,
-            Self::KueueBest => Tuning::Best,
+            Self::KueueShipped => KUEUE,
+            Self::KueueBest => KUEUE_UNLIMITED,
         };
-        let kueue = binaries.kueue.as_ref().expect("Kueue was built: --opponent kueue");
-        let mut processes = kueue.start(fleet, tuning).await;
-        Ferry { main: processes.remove(0), on_workers: processes }
+        let kueue = MultiKueue::start(&program, &fleet.manager, &fleet.workers, NAMESPACE).await;
+        Ferry::Kueue(kueue.unwrap_or_else(|error| panic!("{error}")))
     }
 }
 

@@ -90,11 +90,8 @@ impl Fleet {
     pub(crate) fn writes_since(&self, marks: &[AuditMark], contender: Contender) -> Writes {
         let mut writes = Writes::default();
         for (number, (cluster, mark)) in self.clusters().zip(marks).enumerate() {
-            // A Kueue on a worker is its administrator there; this program only looks at running workers.
-            let also = if contender.is_kueue() && number > 0 { User::Admin } else { User::Dispatcher };
-            let users = [User::Dispatcher.name(), also.name()];
-            let records = cluster.audit().records_since(*mark).unwrap();
-            for record in records.into_iter().filter(|record| users.contains(&record.user.as_str())) {
+            let user = if contender.is_kueue() { User::Kueue } else { User::Dispatcher };
+            for record in cluster.audit().records_of(user, *mark).unwrap() {
                 let about_jobs = record.resource.starts_with("jobs") || record.resource.starts_with("workloads");
                 match record.verb.as_str() {
                     "get" | "list" | "watch" => {}

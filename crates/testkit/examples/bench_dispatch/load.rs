@@ -5,6 +5,7 @@ use std::{collections::BTreeSet, pin::pin, sync::Arc, time::Duration};
 use futures::{StreamExt, stream};
 use jobferry_api::managed_by;
 use jobferry_kubeio::{self as kubeio, Collection, Event, Patch};
+use jobferry_testkit::operator::{MULTIKUEUE_QUEUE, QUEUE_LABEL};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde_json::{Value, json};
@@ -13,7 +14,6 @@ use tokio::{sync::Semaphore, task::JoinSet, time::timeout};
 use crate::{
     contender::Contender,
     fleet::{Fleet, Mode, NAMESPACE},
-    kueue::{QUEUE, QUEUE_LABEL},
     measure::timeline::{Life, News, Seen, Stage, Timeline},
 };
 
@@ -117,13 +117,15 @@ fn jobs_path() -> String {
 
 /// The same Job for all, but for how it says who is to ferry it.
 fn job(name: &str, contender: Contender) -> Value {
-    let container = json!({"name": "main", "image": "work", "command": ["true"]});
+    // MultiKueue takes care only of what asks for something.
+    let resources = json!({"requests": {"cpu": "10m"}});
+    let container = json!({"name": "main", "image": "work", "command": ["true"], "resources": resources});
     let mut job = json!({
         "apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": name, "namespace": NAMESPACE},
         "spec": {"template": {"spec": {"restartPolicy": "Never", "containers": [container]}}},
     });
     if contender.is_kueue() {
-        job["metadata"]["labels"] = json!({QUEUE_LABEL: QUEUE});
+        job["metadata"]["labels"] = json!({QUEUE_LABEL: MULTIKUEUE_QUEUE});
     } else {
         job["spec"]["managedBy"] = managed_by::DISPATCHER.into();
     }

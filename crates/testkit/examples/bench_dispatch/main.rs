@@ -19,7 +19,6 @@
 mod contender;
 mod fleet;
 mod floor;
-mod kueue;
 mod load;
 #[path = "../measure/mod.rs"]
 #[allow(dead_code, reason = "each bench uses a part of it")]
@@ -29,10 +28,9 @@ mod report;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use contender::{Binaries, Contender};
+use contender::Contender;
 use fleet::{Fleet, Mode};
 use jobferry_testkit::Testbed;
-use kueue::Kueue;
 use load::Load;
 use report::{Report, Round};
 
@@ -72,12 +70,6 @@ struct Arguments {
     /// The binary to measure.
     #[arg(long, env = "JOBFERRY_BINARY")]
     jobferry: PathBuf,
-    /// The opponent's binary.
-    #[arg(long, env = "JOBFERRY_KUEUE_BINARY")]
-    kueue: Option<PathBuf>,
-    /// The opponent's source, for its manifests.
-    #[arg(long, env = "JOBFERRY_KUEUE_SOURCE")]
-    kueue_source: Option<PathBuf>,
     /// The form of the result.
     #[arg(short, long, value_enum, default_value_t = Output::Table)]
     output: Output,
@@ -125,9 +117,6 @@ async fn main() {
 }
 
 async fn measure(arguments: &Arguments) -> Report {
-    let kueue = arguments.kueue.clone().zip(arguments.kueue_source.clone());
-    let kueue = kueue.map(|(binary, manifests)| Kueue { binary, manifests });
-    let binaries = Binaries { jobferry: arguments.jobferry.clone(), kueue };
     let mut report = Report { jobs: arguments.jobs, workers: arguments.workers, rounds: Vec::new() };
     for mode in [Mode::Inert, Mode::Running] {
         if arguments.mode.is_some_and(|only| only != mode) {
@@ -138,7 +127,7 @@ async fn measure(arguments: &Arguments) -> Report {
                 if !arguments.wants(contender, mode, number) {
                     continue;
                 }
-                let round = measure_one(arguments, &binaries, mode, contender, number == 1).await;
+                let round = measure_one(arguments, mode, contender, number == 1).await;
                 eprintln!("round {number}: {round}");
                 report.rounds.push(round);
             }
@@ -156,16 +145,10 @@ impl Arguments {
     }
 }
 
-async fn measure_one(
-    arguments: &Arguments,
-    binaries: &Binaries,
-    mode: Mode,
-    contender: Contender,
-    first: bool,
-) -> Round {
+async fn measure_one(arguments: &Arguments, mode: Mode, contender: Contender, first: bool) -> Round {
     let testbed = Testbed::from_environment().unwrap_or_else(|missing| panic!("{missing}"));
     let fleet = Fleet::start(&testbed, mode, arguments.workers).await;
-    let mut process = contender.start(&fleet, binaries).await;
+    let mut process = contender.start(&fleet, &arguments.jobferry).await;
     let load = Load::start(&fleet, contender).await;
     let singles = match (first, mode) {
         (false, _) => 0,

@@ -57,10 +57,14 @@ pub(super) struct Installation<'a> {
 
 impl<'a> Installation<'a> {
     /// Makes a directory with all files that the operator reads.
-    pub(super) async fn prepare(program: &'a Program, cluster: &RealCluster) -> Result<Self, OperatorError> {
+    pub(super) async fn prepare(
+        program: &'a Program,
+        cluster: &RealCluster,
+        user: User,
+    ) -> Result<Self, OperatorError> {
         let build = OperatorBuild::find(program.name)?;
         let (name, client) = (cluster.name().to_owned(), cluster.client(User::Admin).await?);
-        let kubeconfig = cluster.kubeconfig_path(User::Admin);
+        let kubeconfig = cluster.kubeconfig_path(user);
         let directory = cluster.directory().join(program.name);
         let ports = doing("reserving ports", Ports::reserve())?;
         let written = write_certificate(cluster.directory(), &directory.join(CERTIFICATES));
@@ -85,7 +89,7 @@ impl<'a> Installation<'a> {
         for path in self.program.manifests {
             for manifest in self.manifests(path)? {
                 match manifest["kind"].as_str() {
-                    Some("CustomResourceDefinition") => self.define(&manifest).await?,
+                    Some("CustomResourceDefinition") => self.define(manifest).await?,
                     Some("ConfigMap") => self.create_of_core(&manifest).await?,
                     _ => {} // how it would be deployed
                 }
@@ -97,10 +101,17 @@ impl<'a> Installation<'a> {
         }
     }
 
-    async fn define(&self, definition: &Value) -> Result<(), OperatorError> {
-        self.create(DEFINITIONS, definition).await?;
+    async fn define(&self, mut definition: Value) -> Result<(), OperatorError> {
+        if self.program.webhooks.is_some_and(|webhooks| webhooks.converts) {
+            let webhook = json!({"conversionReviewVersions": ["v1"], "clientConfig": self.webhook("/convert")});
+            definition["spec"]["conversion"] = json!({"strategy": "Webhook", "webhook": webhook});
+            if let Some(versions) = definition["spec"]["versions"].as_array_mut() {
+                versions.retain(|version| version["storage"] == true);
+            }
+        }
+        self.create(DEFINITIONS, &definition).await?;
         // It is served a moment after it was created.
-        let served = Objects::on(&self.client, &collection_of(definition)).until_gone("nobody").await;
+        let served = Objects::on(&self.client, &collection_of(&definition)).until_gone("nobody").await;
         served.map_err(|source| self.refused(source))
     }
 
@@ -124,13 +135,18 @@ impl<'a> Installation<'a> {
             hooks.retain(|hook| !webhooks.but.iter().any(|resource| hook["rules"][0]["resources"][0] == *resource));
             for webhook in &mut hooks {
                 let path = webhook["clientConfig"]["service"]["path"].as_str().unwrap_or_default();
-                let url = format!("https://127.0.0.1:{}{path}", self.ports.webhook.number());
-                webhook["clientConfig"] = json!({"url": url, "caBundle": BASE64_STANDARD.encode(&self.authority)});
+                webhook["clientConfig"] = self.webhook(path);
             }
             configuration["webhooks"] = hooks.into();
             self.create(&format!("{ADMISSION}/{}", plural_of(&configuration)), &configuration).await?;
         }
         self.until_called(webhooks.probe).await
+    }
+
+    /// Where the operator serves a webhook.
+    fn webhook(&self, path: &str) -> Value {
+        let url = format!("https://127.0.0.1:{}{path}", self.ports.webhook.number());
+        json!({"url": url, "caBundle": BASE64_STANDARD.encode(&self.authority)})
     }
 
     /// Nobody serves the webhooks yet: an API server that refuses an object for that reason knows of them.

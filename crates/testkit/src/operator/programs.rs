@@ -31,6 +31,9 @@ pub(crate) struct Webhooks {
     pub(crate) configurations: &'static str,
     /// For which resources it does not serve them.
     pub(crate) but: &'static [&'static str],
+    /// It wants its definitions to say that it converts between their versions. Only those that are stored are installed, so
+    /// that it is never asked to.
+    pub(crate) converts: bool,
     /// A collection and an object for it. As long as the API server takes it (in a dry run), it does not know of the webhooks.
     pub(crate) probe: (&'static str, &'static str),
 }
@@ -43,6 +46,7 @@ pub const JOBSET: Program = Program {
     webhooks: Some(Webhooks {
         configurations: "config/components/webhook/manifests.yaml",
         but: &[],
+        converts: false,
         probe: (
             "/apis/jobset.x-k8s.io/v1alpha2/namespaces/default/jobsets",
             r#"{"apiVersion": "jobset.x-k8s.io/v1alpha2", "kind": "JobSet", "metadata": {"name": "probe"}, "spec": {}}"#,
@@ -72,6 +76,7 @@ pub const TRAINER: Program = Program {
     webhooks: Some(Webhooks {
         configurations: "manifests/base/webhook/manifests.yaml",
         but: &[],
+        converts: false,
         probe: (
             "/apis/trainer.kubeflow.org/v1alpha1/namespaces/default/trainjobs",
             r#"{"apiVersion": "trainer.kubeflow.org/v1alpha1", "kind": "TrainJob", "metadata": {"name": "probe"}, "spec": {}}"#,
@@ -111,6 +116,7 @@ pub const TRAINING_OPERATOR: Program = Program {
     webhooks: Some(Webhooks {
         configurations: "manifests/base/webhook/manifests.yaml",
         but: &["jaxjobs"],
+        converts: false,
         probe: PYTORCH_PROBE,
     }),
     // Before it starts to work it looks whether there is a certificate here, whatever directory it reads.
@@ -140,6 +146,7 @@ pub const TRAINING_OPERATOR_WITH_JAX: Program = Program {
     webhooks: Some(Webhooks {
         configurations: "manifests/base/webhook/manifests.yaml",
         but: &[],
+        converts: false,
         probe: PYTORCH_PROBE,
     }),
     arguments: &[
