@@ -93,7 +93,7 @@ async fn try_write(shared: &Shared, name: &str, uid: Option<&str>, held: bool) -
     finalizers.extend(held.then(|| PLACEMENTS.to_owned()));
     let metadata = json!({"uid": uid, "resourceVersion": current.metadata.resource_version, "finalizers": finalizers});
     let body = json!({ "metadata": metadata }).to_string().into_bytes();
-    kubeio::patch(&shared.manager, &path, Patch::Merge, body, WRITE_DEADLINE).await.map(drop)
+    kubeio::patch(&shared.manager, &paths::by_us(&path), Patch::Merge, body, WRITE_DEADLINE).await.map(drop)
 }
 
 #[cfg(test)]

@@ -1,5 +1,12 @@
 //! Paths of the objects that we read and write.
 
+use jobferry_core::custom::FIELD_MANAGER;
+
+/// The same path, for a write: the API server notes what we write as ours, whatever our client calls itself.
+pub(crate) fn by_us(path: &str) -> String {
+    format!("{path}?fieldManager={FIELD_MANAGER}")
+}
+
 pub(crate) fn jobs(namespace: &str) -> String {
     format!("/apis/batch/v1/namespaces/{namespace}/jobs")
 }

@@ -119,7 +119,7 @@ async fn send(shared: &Arc<Shared>, worker: &str, report: Report) {
     let report = unwritten.remove(worker).unwrap_or_default().followed_by(report);
     let meant: Map<String, Value> = report.uid.iter().map(|uid| ("uid".to_owned(), uid.as_str().into())).collect();
     let body = json!({"metadata": meant, "status": report.status}).to_string().into_bytes();
-    let path = paths::worker_status(worker);
+    let path = paths::by_us(&paths::worker_status(worker));
     if let Err(error) = kubeio::patch(&shared.manager, &path, Patch::Merge, body, WRITE_DEADLINE).await {
         tracing::warn!(worker, %error, "could not write the Worker's status");
         // An answer is an answer: it is gone, or another one has its name.

@@ -22,7 +22,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{Connect, ConnectError, Successor, Token, access_of, client_of};
-use crate::READ_DEADLINE;
+use crate::{READ_DEADLINE, paths};
 
 /// Reads workers' kubeconfigs from Secrets in the dispatcher's own namespace.
 pub struct KubeconfigSecrets {
@@ -138,7 +138,8 @@ impl KubeconfigSecrets {
             "data": {KUBECONFIG_KEY: BASE64_STANDARD.encode(kubeconfig.to_string())},
         });
         let body = body.to_string().into_bytes();
-        let written = kubeio::patch(&self.manager, &self.path(worker), Patch::Merge, body, WRITE_DEADLINE).await;
+        let path = paths::by_us(&self.path(worker));
+        let written = kubeio::patch(&self.manager, &path, Patch::Merge, body, WRITE_DEADLINE).await;
         written.map(drop).map_err(|source| self.failed(worker, source))
     }
 }

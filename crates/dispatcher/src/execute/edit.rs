@@ -9,7 +9,7 @@ use jobferry_kubeio::{self as kubeio, Patch};
 use serde_json::Value;
 
 use super::{Asked, Unfinished, decode, decode_workload, failed, ground_of, log, mirror::learn, name_of, read_raw};
-use crate::Shared;
+use crate::{Shared, paths};
 
 /// Sends the last edit. Both objects are read whole: the index keeps only fingerprints.
 pub(super) async fn forward(
@@ -40,7 +40,8 @@ pub(super) async fn forward(
         learn(shared, &kind, asked, &stored)?;
         return Err(Unfinished::Again);
     };
-    let outcome = kubeio::patch(asked.client, &path, Patch::Merge, edit.to_string().into_bytes(), WRITE_DEADLINE).await;
+    let body = edit.to_string().into_bytes();
+    let outcome = kubeio::patch(asked.client, &paths::by_us(&path), Patch::Merge, body, WRITE_DEADLINE).await;
     match outcome.inspect_err(|error| shared.metrics().worker_write_failed(worker, error)) {
         Ok(answer) => {
             tracing::info!(job = name_of(workload), worker, "edit forwarded");

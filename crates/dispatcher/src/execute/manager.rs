@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use jobferry_core::{
-    custom::{FIELD_MANAGER, KindRef},
+    custom::KindRef,
     kind::digest,
     patch,
     record::{Placement, Record},
@@ -16,7 +16,7 @@ use k8s_openapi::api::batch::v1::JobStatus;
 use serde_json::{Value, json};
 
 use super::{Unfinished, decode_workload, log, name_of, read_raw};
-use crate::{Shared, link, restored};
+use crate::{Shared, link, paths, restored};
 
 pub(super) async fn record_placement(
     shared: &Arc<Shared>,
@@ -170,13 +170,12 @@ async fn patch_status(shared: &Arc<Shared>, workload: &Workload, body: &Value) -
 }
 
 async fn send(shared: &Arc<Shared>, workload: &Workload, path: &str, body: &Value) -> Result<Bytes, Unfinished> {
-    // Other kinds are known by who writes their status; Jobs by who must not.
-    let (path, form) = match workload.kind() {
-        KindRef::Job => (path.to_owned(), Patch::Strategic),
-        KindRef::Custom(_) => (format!("{path}?fieldManager={FIELD_MANAGER}"), Patch::Merge),
+    let form = match workload.kind() {
+        KindRef::Job => Patch::Strategic,
+        KindRef::Custom(_) => Patch::Merge,
     };
     let sent = body.to_string().into_bytes();
-    let outcome = kubeio::patch(&shared.manager, &path, form, sent, WRITE_DEADLINE).await;
+    let outcome = kubeio::patch(&shared.manager, &paths::by_us(path), form, sent, WRITE_DEADLINE).await;
     match outcome.inspect_err(|error| shared.metrics().manager_write_failed(error)) {
         Ok(answer) => Ok(answer),
         // Somebody wrote in between, and our watch may be slow to say what.

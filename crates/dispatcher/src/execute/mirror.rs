@@ -22,7 +22,7 @@ use super::{
     Asked, Unfinished, decode, decode_mirror, decode_workload, discard::discard, failed, ground_of, log, name_of,
     read_raw,
 };
-use crate::{Shared, link};
+use crate::{Shared, link, paths};
 
 pub(super) async fn create(
     shared: &Arc<Shared>,
@@ -48,7 +48,7 @@ pub(super) async fn create(
     let job: Value = decode(&job)?;
     let mirror =
         kind.mirror_of(&job, placement, &shared.origin).map_err(|error| log("make the mirror", uid, &error))?;
-    let path = format!("{}?fieldValidation=Strict&fieldManager=jobferry", kind.collection(&workload.namespace));
+    let path = format!("{}&fieldValidation=Strict", paths::by_us(&kind.collection(&workload.namespace)));
     // The read above took its time: the last look at the clock is right before the request leaves.
     let now = shared.clock.now();
     let acknowledged = shared.index.acknowledged(uid, placement.epoch);
@@ -180,7 +180,7 @@ async fn judge(
         Whose::Unmarked => {
             tracing::warn!(job = name_of(workload), worker = at.worker, "marks taken off the mirror are put back");
             let body = claim::marks(&mirror, workload, at, &shared.origin).to_string().into_bytes();
-            let path = kind.object(&workload.namespace, &workload.name);
+            let path = paths::by_us(&kind.object(&workload.namespace, &workload.name));
             let marked = kubeio::patch(asked.client, &path, Patch::Merge, body, WRITE_DEADLINE).await;
             learn(
                 shared,

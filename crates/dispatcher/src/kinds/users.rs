@@ -61,7 +61,7 @@ fn take_up(shared: &Arc<Shared>, kind: &WorkloadKind) {
         return;
     }
     tracing::info!(kind = name_of(kind), accepted = holds, message, "a WorkloadKind was read");
-    let path = format!("{}/{}/status", paths::WORKLOAD_KINDS, name_of(kind));
+    let path = paths::by_us(&format!("{}/{}/status", paths::WORKLOAD_KINDS, name_of(kind)));
     let condition = json!({
         "type": ACCEPTED, "status": holds, "reason": reason, "message": message,
         "observedGeneration": kind.metadata.generation,
