@@ -1,8 +1,11 @@
 //! The life of a workload whose kind's own operator runs, on the manager as well as on the workers.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
-use jobferry_core::kind::{Kind, Path, Table};
+use jobferry_core::{
+    custom::FIELD_MANAGER,
+    kind::{Kind, Path, Table},
+};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
@@ -13,6 +16,10 @@ use crate::{EXIT_CODE, RUN_SECONDS};
 
 /// The name of every object here: each has a namespace of its own.
 const NAME: &str = "nightly";
+
+/// Whoever runs what was handed over is noticed this soon after it first writes: seconds, on a machine that is busy with
+/// two clusters and their operators.
+const NOTICED_WITHIN: Duration = Duration::from_secs(10);
 
 /// An object of a kind, and how it looks in the course of its life. Fields are named as in a kind's rules.
 #[derive(Deserialize)]
@@ -234,6 +241,13 @@ async fn it_is_edited_and_deleted(fleet: &Fleet, specimen: &Specimen) -> Outcome
     worker.until_no_pods().await
 }
 
+/// Whether somebody else than the dispatcher wrote its status.
+fn is_written_by_another(object: &Value) -> bool {
+    let writers = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+    let mut of_status = writers.filter(|writer| writer["subresource"] == "status");
+    of_status.any(|writer| writer["manager"] != FIELD_MANAGER)
+}
+
 /// An operator that does not look at `managedBy` runs an object on the manager all the same: people are told, and the
 /// dispatcher keeps its hands off. `other` is of a kind whose operator does look.
 pub async fn it_is_noticed_that_the_manager_runs_it(fleet: &Fleet, specimen: &Specimen, other: &Specimen) -> Outcome {
@@ -241,8 +255,12 @@ pub async fn it_is_noticed_that_the_manager_runs_it(fleet: &Fleet, specimen: &Sp
     let stage = Stage::set(fleet, &specimen.kind(), "contested").await?;
     let manager = stage.manager();
     manager.create(&specimen.object(Script::RunOn)).await?;
+    manager.until(NAME, "a status that the manager's operator wrote", is_written_by_another).await?;
     let told = |event: &Value| event["reason"] == "ForeignController" && event["involvedObject"]["name"] == NAME;
-    stage.namespace.manager().until_any("v1", "events", "a warning", told).await?;
+    let warning = stage.namespace.manager();
+    let noticed = tokio::time::timeout(NOTICED_WITHIN, warning.until_any("v1", "events", "a warning", told)).await;
+    noticed.unwrap_or_else(|_| panic!("it was not noticed within {NOTICED_WITHIN:?}"))?;
+    assert!(fleet.metrics().contains(r#"alarm="acted_on""#), "{}", fleet.metrics());
     stage.namespace.manager().until_any("v1", "pods", "run by the manager's operator", |_| true).await?;
     let mirrors = |worker: &str| fleet.on_worker(worker, &stage.collection);
     let mut before = Vec::new();
