@@ -72,6 +72,8 @@ pub struct Memory {
     pub owner_seen: bool,
     /// Since when (monotonic) its worker is not registered, or another cluster answers in its place.
     pub worker_missing: Option<Duration>,
+    /// Since when (monotonic) its worker answers and has nothing of its kind any more, or does not let us look.
+    pub kind_missing: Option<Duration>,
 }
 
 impl Memory {
@@ -175,7 +177,9 @@ impl Knowledge {
             // It may have been placed anew, by another dispatcher, right before it was gone.
             self.memory.placement_seen = Some((0, Time(now.wall), now.monotonic));
         }
-        let Some(Workload { record: Record::Placed(at), .. }) = &self.workload else { return };
+        let Some(workload @ Workload { record: Record::Placed(at), .. }) = &self.workload else { return };
+        let lacks_kind = workers.get(&at.worker).is_some_and(|worker| worker.lacks(&workload.kind()).is_some());
+        self.memory.kind_missing = lacks_kind.then(|| self.memory.kind_missing.unwrap_or(now.monotonic));
         let missed = self.memory.worker_missing.unwrap_or(now.monotonic);
         let replaced = |worker: &WorkerView| worker.live_identity().is_some_and(|identity| identity != at.identity);
         self.memory.worker_missing = workers.get(&at.worker).is_none_or(replaced).then_some(missed);

@@ -92,6 +92,16 @@ pub enum KindLink {
     },
 }
 
+impl KindLink {
+    /// Why the kind cannot be used, in the worker's words.
+    pub fn why_not(&self) -> Option<&str> {
+        match self {
+            Self::Missing { why } | Self::Forbidden { why } => Some(why),
+            Self::Listed | Self::Unlisted => None,
+        }
+    }
+}
+
 impl WorkerView {
     /// Its identity, if it is live and the mirrors of this kind are in sight.
     pub fn live_for(&self, kind: &KindRef) -> Option<&str> {
@@ -113,15 +123,17 @@ impl WorkerView {
         self.link == Link::Connecting || (self.live_identity().is_some() && unasked())
     }
 
+    /// What it says of this kind, if it answers and the kind cannot be used there.
+    pub fn lacks(&self, kind: &KindRef) -> Option<&KindLink> {
+        self.live_identity()?;
+        self.kinds.get(&kind.name()).filter(|link| link.why_not().is_some())
+    }
+
     /// The kinds that it lacks, as people are told.
     pub fn missing_kinds(&self) -> Vec<MissingKind> {
-        let missing = self.kinds.iter().filter_map(|(name, link)| match link {
-            KindLink::Missing { why } | KindLink::Forbidden { why } => {
-                Some(MissingKind { name: name.clone(), why: why.clone() })
-            }
-            _ => None,
-        });
-        missing.collect()
+        let why_not = |link: &KindLink| link.why_not().map(str::to_owned);
+        let missing = self.kinds.iter().filter_map(|(name, link)| Some((name.clone(), why_not(link)?)));
+        missing.map(|(name, why)| MissingKind { name, why }).collect()
     }
 
     /// Its identity, if it is live.
@@ -310,10 +322,8 @@ fn verdict(name: &str, worker: &WorkerView, choice: Choice<'_>, policy: &Policy,
     }
     let kind = choice.workload.kind();
     if worker.live_for(&kind).is_none() {
-        return match worker.kinds.get(&kind.name()) {
-            Some(KindLink::Missing { why } | KindLink::Forbidden { why }) => Verdict::NoSuchKind { why: why.clone() },
-            _ => Verdict::NotConnected,
-        };
+        let why = worker.lacks(&kind).and_then(KindLink::why_not);
+        return why.map_or(Verdict::NotConnected, |why| Verdict::NoSuchKind { why: why.to_owned() });
     }
     if let Some(refusal) = choice.refusals.get(name).filter(|refusal| refusal.over_at() > choice.now) {
         return Verdict::Refused { why: refusal.why.clone() };

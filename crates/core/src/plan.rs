@@ -65,7 +65,7 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
     };
     if let Record::Placed(at) = &workload.record {
         actions.extend(stale_mirrors(known, at));
-        actions.extend(case.mind_loss(at));
+        case.mind_loss(at, &mut actions);
     }
     if known.memory.status_refused.as_ref() == Some(&workload.resource_version) {
         actions.retain(|action| !matches!(action, Action::WriteStatus { .. } | Action::WriteCustomStatus { .. }));

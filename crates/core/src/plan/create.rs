@@ -15,7 +15,7 @@ impl Case<'_> {
             return actions;
         }
         if !reachable {
-            return self.tell_missing_worker(at);
+            return self.tell_out_of_sight(at);
         }
         // Pods that carry the workload's UID prove that there was a mirror, even if nobody saw it.
         let existed = at.mirror.is_some() || last_seen.is_some() || self.has_evidence(at);

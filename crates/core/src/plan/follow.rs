@@ -32,11 +32,18 @@ impl Case<'_> {
             return vec![Action::DiscardMirror { placement: at.clone(), mirror: mirror.into(), misfit }];
         }
         let mut actions = self.copy_status(at, mirror);
+        // What was seen before its kind went out of sight is copied; nothing else can be done there.
+        if self.lacks_kind(at).is_some() {
+            actions.extend(self.tell_out_of_sight(at));
+            return actions;
+        }
         actions.extend(self.forward_edit(at, mirror));
         let settled = mirror.forwarded == Some(self.workload.forwardable);
         let outdated = |told: &Told| match told.reason.as_str() {
             api::conditions::REASON_PLACED => false,
             api::conditions::REASON_EDIT_REFUSED => settled,
+            // Not before it is in sight again.
+            api::conditions::REASON_KIND_MISSING => self.is_in_sight(at),
             _ => true,
         };
         if actions.is_empty() && self.workload.placed.as_ref().is_some_and(outdated) {

@@ -12,7 +12,7 @@ impl Case<'_> {
         }
         let still_there = matches!(self.known.mirrors.get(&at.worker), Some(Sighting::Present(_)));
         if !reachable {
-            return self.tell_missing_worker(at);
+            return self.tell_out_of_sight(at);
         }
         if still_there {
             return Vec::new();

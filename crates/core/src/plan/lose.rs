@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::Case;
 use crate::{
     action::Action,
-    placement::{Link, WorkerView},
+    placement::{KindLink, Link, WorkerView},
     record::Placement,
     time::{LOSS_NOTICED, QUARANTINE, WAITING_INTERVAL},
 };
@@ -17,67 +17,97 @@ use crate::{
 /// From this many workers on, the loss of more than half of them is taken for a fault on our side.
 const BRAKED_FLEET: usize = 3;
 
+const NO_ANSWER: &str = "has not answered";
+
 /// Since when the worker of a placement is out of reach.
 struct Loss {
     /// As recorded, whoever led at that time.
     since: Timestamp,
     /// As this process noticed (monotonic).
     noticed: Duration,
+    /// What was waited for too long.
+    what: &'static str,
 }
 
 impl Case<'_> {
     /// Gives the workload up when its worker is lost for longer than its policy or its deadline allows.
-    pub(super) fn mind_loss(&self, at: &Placement) -> Vec<Action> {
+    pub(super) fn mind_loss(&self, at: &Placement, actions: &mut Vec<Action>) {
         // An end that was seen is the workload's end, as soon as it can be written.
         if self.end_from_before().is_some() {
-            return Vec::new();
+            return;
         }
-        let Some(loss) = self.loss(at) else { return Vec::new() };
+        let Some(loss) = self.loss(at) else { return };
         let now = self.around.now;
-        let given_up = (conditions::REASON_WORKER_LOST, format!("worker {} has not answered for too long", at.worker));
+        let given_up = (conditions::REASON_WORKER_LOST, format!("worker {} {} for too long", at.worker, loss.what));
         let late = (reason::DEADLINE_EXCEEDED, message::DEADLINE_EXCEEDED.to_owned());
         let ends = [(self.gives_up_at(&loss), given_up), (self.deadline(), late)];
         let first = ends.into_iter().filter_map(|(due, end)| Some((due?, end))).min();
-        let Some((due, (reason, message))) = first else { return Vec::new() };
+        let Some((due, (reason, message))) = first else { return };
         let left = Duration::try_from(due.duration_since(now.wall)).unwrap_or_default();
         // Nor before a create that may be under way has landed: it would run what was given up.
         let placed = self.known.memory.placement_seen.as_ref().map(|(_, _, seen)| *seen + QUARANTINE);
         let act_at = (loss.noticed + LOSS_NOTICED).max(now.monotonic + left).max(placed.unwrap_or_default());
         if act_at > now.monotonic {
-            return vec![Action::WakeAt(act_at)];
+            actions.push(Action::WakeAt(act_at));
+            return;
         }
         // The worker that comes back and releases the brake has this workload looked at again.
         if most_look_lost(self.around.workers.values()) {
-            return Vec::new();
+            return;
         }
-        self.give_up(reason, message)
+        // The last word: whatever else there is to tell of where it is would take turns with it.
+        actions.retain(|action| !matches!(action, Action::Tell(_)));
+        actions.extend(self.give_up(reason, message));
     }
 
-    /// Tells people that the worker of this placement is not registered any more, or is another cluster now.
-    pub(super) fn tell_missing_worker(&self, at: &Placement) -> Vec<Action> {
-        let Some(missing) = self.known.memory.worker_missing else { return Vec::new() };
-        let what = match self.around.workers.get(&at.worker).map(WorkerView::live_identity) {
-            None => "which is not registered any more",
-            Some(Some(_)) => "behind whose name there is another cluster now",
-            Some(None) => return Vec::new(),
+    /// Tells people that the worker of this placement is not registered any more, is another cluster now, or does not show
+    /// us its kind.
+    pub(super) fn tell_out_of_sight(&self, at: &Placement) -> Vec<Action> {
+        let memory = &self.known.memory;
+        let gone = (memory.worker_missing, conditions::REASON_WORKER_MISSING);
+        let unseen = (memory.kind_missing, conditions::REASON_KIND_MISSING);
+        let ((since, reason), what) = match self.around.workers.get(&at.worker).map(WorkerView::live_identity) {
+            None => (gone, "which is not registered any more"),
+            Some(Some(identity)) if identity != at.identity => (gone, "behind whose name there is another cluster now"),
+            _ => match self.lacks_kind(at) {
+                Some(KindLink::Forbidden { .. }) => (unseen, "which does not let us watch this kind any more"),
+                Some(_) => (unseen, "which does not have this kind any more"),
+                None => return Vec::new(),
+            },
         };
-        // A short absence is no news: the Worker may be about to be registered again.
+        let Some(missing) = since else { return Vec::new() };
+        // A short absence is no news: the Worker may be about to be registered again, a definition to be replaced.
         if self.around.now.since(missing) < WAITING_INTERVAL {
             return vec![Action::WakeAt(missing + WAITING_INTERVAL)];
         }
         let message = format!("on worker {}, {what}; it is waited for", at.worker);
-        self.tell(true, conditions::REASON_WORKER_MISSING, message)
+        self.tell(true, reason, message)
+    }
+
+    /// What the worker of this placement, which answers, says of a kind that it does not show us.
+    pub(super) fn lacks_kind(&self, at: &Placement) -> Option<&KindLink> {
+        self.around.workers.get(&at.worker)?.lacks(&self.workload.kind())
+    }
+
+    /// Whether the worker of this placement shows us its mirrors.
+    pub(super) fn is_in_sight(&self, at: &Placement) -> bool {
+        self.around.workers.get(&at.worker).is_some_and(|worker| worker.live_for(&self.workload.kind()).is_some())
     }
 
     fn loss(&self, at: &Placement) -> Option<Loss> {
         let now = self.around.now;
         if let Some(Link::Away { since, noticed }) = self.around.workers.get(&at.worker).map(|worker| &worker.link) {
-            return Some(Loss { since: *since, noticed: *noticed });
+            return Some(Loss { since: *since, noticed: *noticed, what: NO_ANSWER });
         }
-        // Nobody wrote down when a worker was removed or replaced: the clock starts when this process missed it.
-        let noticed = self.known.memory.worker_missing?;
+        // Nobody wrote down when a worker or a kind was removed or replaced: the clock starts when this process missed it.
+        // One that does not let us look is there, and not lost.
+        let is_gone = matches!(self.lacks_kind(at), Some(KindLink::Missing { .. }));
+        let kind =
+            self.known.memory.kind_missing.filter(|_| is_gone).map(|noticed| (noticed, "did not have this kind"));
+        let worker = self.known.memory.worker_missing.map(|noticed| (noticed, NO_ANSWER));
+        let (noticed, what) = worker.or(kind)?;
         let since = now.wall.checked_sub(now.since(noticed)).unwrap_or(now.wall);
-        Some(Loss { since, noticed })
+        Some(Loss { since, noticed, what })
     }
 
     fn gives_up_at(&self, loss: &Loss) -> Option<Timestamp> {

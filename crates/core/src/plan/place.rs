@@ -94,7 +94,11 @@ impl Case<'_> {
         if let Some(again) = said.map(|(_, when)| when + WAITING_INTERVAL).filter(|again| *again > now.monotonic) {
             return vec![Action::WakeAt(again)];
         }
-        let lost = [api::conditions::REASON_WORKER_MISSING, api::conditions::REASON_RECORD_LOST];
+        let lost = [
+            api::conditions::REASON_WORKER_MISSING,
+            api::conditions::REASON_KIND_MISSING,
+            api::conditions::REASON_RECORD_LOST,
+        ];
         let out_of_sight = [&before.reason, &told.reason].into_iter().any(|reason| lost.contains(&reason.as_str()));
         if before.holds && !out_of_sight {
             return vec![Action::Tell(told)];

@@ -10,6 +10,7 @@ use crate::{
     kind::{Kind, Table, digest},
     patch,
     placement::KindLink,
+    time::WAITING_INTERVAL,
 };
 
 fn kind(name: &str) -> Arc<Kind> {
@@ -340,4 +341,82 @@ fn what_an_operator_makes_of_a_mirror_inherits_its_marks_and_is_no_mirror() {
     assert_eq!(origin(&object), "u1");
     object["metadata"]["ownerReferences"] = json!([{"kind": "RayJob", "name": "train", "controller": true}]);
     assert_eq!(origin(&object), "");
+}
+
+/// A world in which the mirror was seen, if so, before its worker began to say this of its kind.
+fn lacking(kind: &Arc<Kind>, link: &KindLink, ago: Duration, seen: bool) -> World {
+    let status = json!({"restarts": 1});
+    let mut object = recorded(kind, job_set(), &placement().with_mirror("m1"));
+    object["status"] = status.clone();
+    let mut world = world_of(kind, &object);
+    world.workers.get_mut("eu-1").unwrap().kinds.insert(kind.name(), link.clone());
+    // Its placement was told long ago.
+    world.now.wall = NOW.wall.checked_add(60 * WAITING_INTERVAL).unwrap();
+    let world = world.remembering(Memory { kind_missing: NOW.monotonic.checked_sub(ago), ..Memory::default() });
+    if seen { world.mirror_on("eu-1", mirrored(kind, &object, &status)) } else { world }
+}
+
+#[test]
+fn people_are_told_when_the_worker_of_an_object_does_not_show_its_kind_any_more() {
+    let kind = kind("JobSet");
+    let missing = KindLink::Missing { why: "none".into() };
+    let forbidden = KindLink::Forbidden { why: "no".into() };
+    for (link, words) in [
+        (&missing, "on worker eu-1, which does not have this kind any more; it is waited for"),
+        (&forbidden, "on worker eu-1, which does not let us watch this kind any more; it is waited for"),
+    ] {
+        for seen in [false, true] {
+            let at_once = lacking(&kind, link, Duration::ZERO, seen).plan();
+            assert_eq!(at_once, [Action::WakeAt(NOW.monotonic + WAITING_INTERVAL)], "it may be back in a moment");
+            let plan = lacking(&kind, link, WAITING_INTERVAL, seen).plan();
+            let [Action::Tell(told)] = &plan[..] else { panic!("{plan:?}") };
+            assert_eq!((told.holds, told.reason.as_str(), told.message.as_str()), (true, "KindMissing", words));
+        }
+    }
+    let fails = || json!({"onWorkerLost": {"action": "Fail", "after": "15m"}});
+    let after = |link: &KindLink| lacking(&kind, link, 15 * WAITING_INTERVAL, true).policy(fails()).plan();
+    let plan = after(&missing);
+    let [Action::WriteCustomStatus { status }] = &plan[..] else { panic!("{plan:?}") };
+    let condition = &status["conditions"][0];
+    assert_eq!(condition["reason"], "WorkerLost");
+    assert_eq!(condition["message"], "worker eu-1 did not have this kind for too long");
+    let plan = after(&forbidden);
+    assert!(matches!(plan[..], [Action::Tell(_)]), "one that does not let us look is not lost: {plan:?}");
+}
+
+#[test]
+fn an_object_that_cannot_be_failed_is_told_once_that_its_worker_is_lost() {
+    let kind = kind("RayCluster");
+    let named = recorded(&kind, ray_cluster(), &placement().with_mirror("m1"));
+    // Its placement was told long ago.
+    let now = |later: Duration| Now {
+        wall: NOW.wall.checked_add(60 * WAITING_INTERVAL + later).unwrap(),
+        monotonic: NOW.monotonic + later,
+    };
+    let lost = |object: &Value, removed: bool, later: Duration| {
+        let mut world = world_of(&kind, object).policy(json!({"onWorkerLost": {"action": "Fail", "after": "15m"}}));
+        world.now = now(later);
+        if removed {
+            let missed = NOW.monotonic.checked_sub(15 * WAITING_INTERVAL);
+            let mut world = world.remembering(Memory { worker_missing: missed, ..Memory::default() });
+            world.workers.remove("eu-1");
+            return world;
+        }
+        let away = Link::Away { since: NOW.wall, noticed: NOW.monotonic.checked_sub(15 * WAITING_INTERVAL).unwrap() };
+        world.link("eu-1", away).mirror_on("eu-1", mirrored(&kind, object, &Value::Null))
+    };
+    for removed in [true, false] {
+        let plan = lost(&named, removed, Duration::ZERO).plan();
+        let [Action::Tell(told)] = &plan[..] else { panic!("{plan:?}") };
+        assert_eq!((told.holds, told.reason.as_str()), (false, "WorkerLost"), "removed: {removed}");
+
+        let patch = patch::told(&read_workload(&kind, &named, NOW.wall).unwrap(), told);
+        let mut object = named.clone();
+        let note = "jobferry.dev/placed";
+        object["metadata"]["annotations"][note] = patch["metadata"]["annotations"][note].clone();
+        for later in [Duration::from_secs(1), WAITING_INTERVAL, 3 * WAITING_INTERVAL] {
+            let plan = lost(&object, removed, later).plan();
+            assert!(!plan.iter().any(|action| matches!(action, Action::Tell(_))), "{later:?}: {plan:?}");
+        }
+    }
 }

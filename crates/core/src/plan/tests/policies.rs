@@ -126,9 +126,9 @@ fn a_worker_that_was_removed_or_replaced_counts_as_lost_from_when_it_was_missed(
     let plan = replaced().remembering(missed(MINUTE / 2)).plan();
     assert_eq!(plan, [wake_after(MINUTE / 2), wake_after(14 * MINUTE + MINUTE / 2)]);
     let message = "on worker eu-1, behind whose name there is another cluster now; it is waited for";
-    assert_eq!(told(&replaced().remembering(missed(15 * MINUTE)).plan()), ("WorkerMissing", message));
-    let known = json!({"type": "jobferry.dev/Placed", "status": "True", "reason": "WorkerMissing", "message": message});
-    assert_eq!(failed(&replaced().condition(known).remembering(missed(15 * MINUTE)).plan()), "WorkerLost");
+    let waits = replaced().policy(json!({})).remembering(missed(15 * MINUTE)).plan();
+    assert_eq!(told(&waits), ("WorkerMissing", message));
+    assert_eq!(failed(&replaced().remembering(missed(15 * MINUTE)).plan()), "WorkerLost", "the last word");
     let removed = |ago| {
         let mut removed = world().placed(&placement()).remembering(missed(ago));
         removed.workers.remove("eu-1");
