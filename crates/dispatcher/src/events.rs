@@ -5,16 +5,11 @@ mod warnings;
 use jobferry_api::{conditions, events as reasons};
 use jobferry_core::{
     action::{Action, Alarm},
-    kind::Standing,
     record::{Placement, Record},
     workload::{Told, Workload},
 };
 use jobferry_kubeio::events::{About, Happening, Severity};
-use k8s_openapi::{
-    api::batch::v1::{JobCondition, JobStatus},
-    jiff::Timestamp,
-};
-use serde_json::{Value, json};
+use k8s_openapi::api::batch::v1::{JobCondition, JobStatus};
 
 pub(crate) use warnings::repeat_warnings;
 
@@ -42,7 +37,6 @@ pub(crate) fn news(workload: &Workload, action: &Action) -> Option<Happening> {
         Action::RecordPlacement(placement) => of_placement(workload, placement),
         Action::Tell(told) => of_told(told),
         Action::WriteStatus { status, .. } => of_end(workload, status),
-        Action::WriteCustomStatus { status } => of_custom_end(workload, status),
         Action::Alarm(alarm @ Alarm::ActedOn { .. }) => {
             let reason = reasons::FOREIGN_CONTROLLER.into();
             Some(Happening { severity: Severity::Warning, reason, message: alarm.to_string() })
@@ -69,7 +63,9 @@ fn of_placement(workload: &Workload, placement: &Placement) -> Option<Happening>
 fn of_told(told: &Told) -> Option<Happening> {
     let reason = match told.reason.as_str() {
         // Both are told when they are recorded.
-        conditions::REASON_PLACED | conditions::REASON_MOVING | conditions::REASON_FINISHED => return None,
+        conditions::REASON_PLACED | conditions::REASON_MOVING => return None,
+        // Of kinds other than Job, once and not before it counts: an operator may take back what looks like an end.
+        conditions::REASON_FINISHED => return Some(normal(reasons::FINISHED, told.message.clone())),
         conditions::REASON_NO_WORKER_FITS => reasons::WAITING_FOR_WORKER.to_owned(),
         other => other.to_owned(),
     };
@@ -92,14 +88,6 @@ fn of_end(workload: &Workload, next: &JobStatus) -> Option<Happening> {
     };
     let why = if reason.is_empty() { String::new() } else { format!(": {reason}") };
     Some(normal(reasons::FINISHED, format!("{}{worker}{why}", end.type_)))
-}
-
-fn of_custom_end(workload: &Workload, status: &Value) -> Option<Happening> {
-    // Said once: what is written after the end changes nothing for people.
-    let kind = &workload.custom.as_ref().filter(|_| !workload.is_finished())?.kind;
-    let Standing::Finished(outcome) = kind.standing(&json!({ "status": status }), Timestamp::MAX) else { return None };
-    let Record::Placed(at) = &workload.record else { return None };
-    Some(normal(reasons::FINISHED, format!("{outcome:?} on worker {}", at.worker)))
 }
 
 fn ending(status: &JobStatus) -> Option<&JobCondition> {

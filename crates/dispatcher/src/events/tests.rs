@@ -70,6 +70,8 @@ fn each_turn_in_the_life_of_a_workload_is_told_in_its_words() {
         ),
         (placed_on("eu-1"), wrote(end("Failed", "MirrorDeleted")), Warning, "MirrorDeleted", "because"),
         (placed_on("eu-1"), wrote(end("Failed", "WorkerLost")), Warning, "WorkerLost", "because"),
+        (placed_on("eu-1"), told("Finished"), Normal, "Finished", "because"),
+        (placed_on("eu-1"), told("KindMissing"), Warning, "KindMissing", "because"),
     ] {
         let expected = Happening { severity, reason: reason.into(), message: message.into() };
         assert_eq!(news(&workload, &action), Some(expected), "{action:?}");
@@ -84,6 +86,8 @@ fn what_is_no_news_is_not_told() {
         (workload(&end("Complete", "CompletionsReached")), wrote(end("Complete", "CompletionsReached"))),
         (placed_on("eu-1"), told("Placed")),
         (placed_on("eu-1"), told("Moving")),
+        // Of other kinds than Job the end is news when it is told: what is copied may be taken back.
+        (placed_on("eu-1"), Action::WriteCustomStatus { status: Box::new(end("Failed", "FailedJobs")) }),
         (placed_on("eu-1"), Action::ReadAgain),
     ] {
         assert_eq!(news(&workload, &action), None, "{action:?}");
