@@ -261,9 +261,10 @@ impl Truth {
         self.workloads().all(settled) && !self.has_orphans()
     }
 
-    /// It says that its worker is missing, and the cluster on which it was placed is no more.
+    /// It says that its worker is missing or was given up, and the cluster on which it was placed is no more.
     pub fn waits_for_lost_worker(&self, workload: &JobFacts) -> bool {
-        let missing = workload.told.as_ref().is_some_and(|(_, reason)| reason == conditions::REASON_WORKER_MISSING);
+        let reasons = [conditions::REASON_WORKER_MISSING, conditions::REASON_WORKER_LOST];
+        let missing = workload.told.as_ref().is_some_and(|(_, reason)| reasons.contains(&reason.as_str()));
         let replaced = |at: &PlacementFacts| self.identity(&at.worker) != Some(&at.identity);
         missing && workload.placement.as_ref().is_some_and(replaced)
     }
