@@ -38,7 +38,7 @@ pub(crate) struct Args {
 /// Runs until Ctrl-C or SIGTERM.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     log_to_stderr(false, LOGGED);
-    own_name::check(&args.managed_by, &[managed_by::DISPATCHER])?;
+    own_name::check(&args.managed_by, &[managed_by::DISPATCHER, managed_by::CANARY, managed_by::MULTIKUEUE])?;
     let client = args.target.client().await?;
     delegation::check_version(&client).await?;
     // What is wrong from the first moment is told at once; what comes later is waited out.

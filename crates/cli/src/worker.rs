@@ -17,6 +17,8 @@ pub(crate) use connected::wait_until_connected;
 pub(crate) use preflight::{Need, missing};
 pub(crate) use rights::needed;
 
+use jobferry_api::{Worker, managed_by};
+
 use crate::target::Target;
 
 /// Where the API server keeps Workers.
@@ -65,6 +67,17 @@ pub(crate) fn check_name(name: &str) -> anyhow::Result<()> {
     let plain = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-');
     let framed = !name.starts_with('-') && !name.ends_with('-') && (1..=63).contains(&name.len());
     ensure!(plain && framed, "`{name}` cannot be the name of a worker: at most 63 of a-z, 0-9 and -, for example eu-1");
+    Ok(())
+}
+
+/// What join made, and leave takes away, is the first dispatcher's: another one's Worker has an account of its own making.
+fn check_ours(worker: &Worker) -> anyhow::Result<()> {
+    let (name, dispatcher) = (worker.metadata.name.as_deref().unwrap_or_default(), worker.spec.dispatcher());
+    ensure!(
+        dispatcher == managed_by::DISPATCHER,
+        "worker {name} is used by the dispatcher of {dispatcher}, and was not made by join: change its Secret yourself, or \
+         remove it with `kubectl delete worker {name}` while that dispatcher runs"
+    );
     Ok(())
 }
 

@@ -79,8 +79,11 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
     match &workload.record {
         Record::Unreadable => Phase::Unknown,
         Record::None => {
-            let out_of_sight = workers.values().any(|worker| worker.may_hide(&kind));
-            match known.present().max_by_key(|(_, mirror)| mirror.epoch).or_else(|| last_vanished(known)) {
+            // The worker that it was placed on was gone, or another cluster, when the record was last seen.
+            let worker_missing = known.memory.worker_missing.is_some();
+            let out_of_sight = worker_missing || workers.values().any(|worker| worker.may_hide(&kind));
+            let vanished = || last_vanished(known).filter(|_| !worker_missing);
+            match known.present().max_by_key(|(_, mirror)| mirror.epoch).or_else(vanished) {
                 Some((worker, mirror)) => Phase::Recovering { worker, mirror },
                 // It has run, and nobody knows where, or how it ended.
                 None if workload.status.start_time.is_some() => Phase::Unknown,

@@ -201,6 +201,13 @@ impl FaultSet {
     }
 }
 
+impl fmt::Display for FaultSet {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let names: Vec<_> = self.0.keys().map(|fault| fault.name()).collect();
+        f.write_str(if names.is_empty() { "none".to_owned() } else { names.join(",") }.as_str())
+    }
+}
+
 /// The command line names a fault that does not exist.
 #[derive(Debug, thiserror::Error)]
 #[error("there is no fault `{0}`; known: all, none, {known}", known = TABLE.map(|(_, name, _)| name).join(", "))]
@@ -211,7 +218,7 @@ impl FromStr for FaultSet {
 
     fn from_str(list: &str) -> Result<Self, UnknownFault> {
         let mut set = Self::none();
-        for word in list.split(',').map(str::trim).filter(|word| !word.is_empty()) {
+        for word in list.split(',').map(str::trim) {
             match word {
                 "all" => set = Self::all(),
                 "none" => set = Self::none(),
@@ -237,6 +244,10 @@ mod tests {
             assert!(set.has(fault) && set.0.len() == 1, "{name}");
             assert!(FaultSet::all().has(fault) && !FaultSet::none().has(fault));
         }
+        for list in ["none", "crash,twins"] {
+            assert_eq!(list.parse::<FaultSet>().unwrap().to_string(), list);
+        }
+        assert!("crash,".parse::<FaultSet>().is_err(), "a name was forgotten");
         assert!("no-such".parse::<FaultSet>().unwrap_err().to_string().contains("lost-answer"));
     }
 }

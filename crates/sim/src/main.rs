@@ -13,10 +13,10 @@ use jobferry_sim::{FaultSet, Outcome, RunError, Settings, Summary, model, plante
 #[derive(Debug, Parser)]
 struct Arguments {
     /// How many seeds to run.
-    #[arg(long, default_value_t = 100)]
+    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
     seeds: u64,
     /// Run seeds until so many Jobs were simulated, instead of a number of seeds.
-    #[arg(long, conflicts_with = "seeds")]
+    #[arg(long, conflicts_with = "seeds", value_parser = clap::value_parser!(u64).range(1..))]
     jobs: Option<u64>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
@@ -28,16 +28,16 @@ struct Arguments {
     #[arg(long)]
     mixed: bool,
     /// Go through every interleaving of small worlds instead.
-    #[arg(long)]
+    #[arg(long, conflicts_with_all = ["seeds", "jobs", "start", "faults", "mixed", "planted", "replay", "output"])]
     exhaustive: bool,
     /// Only the small worlds with these words in their name.
     #[arg(long, value_name = "WORDS", requires = "exhaustive", default_value = "")]
     world: String,
-    /// Look for every planted bug, and print the table of what it took.
-    #[arg(long)]
+    /// Look for every planted bug; print the table of what it took, and the shortest ways to those of the small worlds.
+    #[arg(long, conflicts_with_all = ["seeds", "jobs", "start", "faults", "mixed", "replay", "output"])]
     planted: bool,
-    /// Run one seed and print its whole event log.
-    #[arg(long, value_name = "SEED")]
+    /// Run one seed, and print its whole event log to stderr.
+    #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "jobs", "start"])]
     replay: Option<u64>,
     /// Threads, each of which runs seeds of its own. Does not change what a seed does.
     #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
@@ -89,17 +89,27 @@ fn work(arguments: &Arguments) -> Result<Summary, RunError> {
     Ok(summary)
 }
 
-/// A search ends after so many states: a few gigabytes.
-const MOST_STATES: usize = 20_000_000;
+/// A search ends after so many states: several gigabytes.
+const MOST_STATES: usize = 40_000_000;
 
-/// Every small world, one after the other.
+/// Every small world with these words in its name, one after the other.
 fn exhaustive(words: &str) -> ExitCode {
     let mut out = std::io::stdout();
     let mut code = ExitCode::SUCCESS;
-    for (name, budget) in model::SMALL_WORLDS.into_iter().filter(|(name, _)| name.contains(words)) {
+    let meant = |(name, _): &(&str, _)| name.contains(&words.to_lowercase());
+    if !model::SMALL_WORLDS.iter().any(meant) {
+        let names = model::SMALL_WORLDS.map(|(name, _)| name).join("\n  ");
+        let _ = writeln!(std::io::stderr(), "there is no small world with `{words}` in its name; they are:\n  {names}");
+        return ExitCode::from(2);
+    }
+    for (name, budget) in model::SMALL_WORLDS.into_iter().filter(meant) {
         let report = model::explore(budget, None, MOST_STATES);
-        let whole = if report.complete { "all" } else { "the first of all" };
-        let _ = writeln!(out, "{name:<48} {:>10} states, depth {:>3}, {whole}", report.states, report.depth);
+        let verdict = match (&report.counterexample, report.complete) {
+            (Some(_), _) => "broken:",
+            (None, true) => "all of them: no violation, no dead end",
+            (None, false) => "the first of them: no violation",
+        };
+        let _ = writeln!(out, "{name:<48} {:>10} states, depth {:>3}, {verdict}", report.states, report.depth);
         if let Some(counterexample) = report.counterexample {
             let _ = writeln!(out, "{counterexample}");
             code = ExitCode::FAILURE;
@@ -110,11 +120,9 @@ fn exhaustive(words: &str) -> ExitCode {
 
 /// Every planted bug, one after the other.
 fn planted() -> ExitCode {
-    match planted::table(MOST_STATES) {
-        Ok((table, missed)) => {
-            let _ = std::io::stdout().write_all(table.as_bytes());
-            if missed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
-        }
+    match planted::table(MOST_STATES, &mut std::io::stdout()) {
+        Ok(0) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "{error}");
             ExitCode::from(2)
@@ -149,7 +157,7 @@ fn run_all(arguments: &Arguments) -> Result<Summary, RunError> {
             if lock(&results).is_enough(number) {
                 return Ok(());
             }
-            let outcome = run(arguments.start + number, &settings)?;
+            let outcome = run(arguments.start.saturating_add(number), &settings)?;
             let mut results = lock(&results);
             results.add(number, outcome);
             progress.show(&results.summary);

@@ -57,8 +57,7 @@ impl Summary {
             *self.faults.entry(fault).or_default() += count;
         }
         for (violation, events) in outcome.violations {
-            let mixed = if outcome.mixed { " --mixed" } else { "" };
-            let replay = format!("cargo run --release -p jobferry-sim -- --replay {}{mixed}", outcome.seed);
+            let replay = format!("cargo run --release -p jobferry-sim -- --replay {}{}", outcome.seed, outcome.flags);
             let (promise, what) = (violation.promise, violation.what);
             self.violations.push(Finding { seed: outcome.seed, promise, what, events, replay });
         }

@@ -54,13 +54,22 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    /// What the command line needs beside the seed to run the same world again.
+    pub fn flags(&self) -> String {
+        let mixed = if self.mixed { " --mixed" } else { "" };
+        let faults = if self.faults == FaultSet::all() { String::new() } else { format!(" --faults {}", self.faults) };
+        format!("{mixed}{faults}")
+    }
+}
+
 /// What came of a run.
 #[derive(Debug)]
 pub struct Outcome {
     /// Its seed.
     pub seed: u64,
-    /// Whether there were other kinds than Job.
-    pub mixed: bool,
+    /// What the command line needs beside the seed to run it again.
+    pub flags: String,
     /// Workloads that were submitted.
     pub jobs: u64,
     /// How often each kind of trouble happened.
@@ -108,6 +117,9 @@ async fn world(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
         mixed: settings.mixed,
         sabotage: settings.sabotage,
     };
+    for (fault, what) in scenario.standing_faults() {
+        builder.weather.count(fault, format_args!("{what}"));
+    }
     let crews = builder.crews().await.map_err(|error| RunError::SetUp(seed, error))?;
     let dispatchers = TaskTracker::new();
     for crew in &crews {
@@ -121,7 +133,7 @@ async fn world(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
     }
     let outcome = Outcome {
         seed,
-        mixed: settings.mixed,
+        flags: settings.flags(),
         jobs: hub.truth(|truth| truth.histories().len() as u64),
         faults: builder.weather.counts().into_iter().map(|(fault, count)| (fault.name(), count)).collect(),
         simulated: started.elapsed(),

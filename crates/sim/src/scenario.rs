@@ -131,6 +131,17 @@ impl Scenario {
             .then(|| (dice.time(Duration::ZERO, storm), dice.seconds(5, 100)));
         Self { workers, dispatchers, leased, ahead, storm, workloads, incidents, second, old_controller: old }
     }
+
+    /// What is wrong with this world from its beginning.
+    pub(crate) fn standing_faults(&self) -> Vec<(Fault, &'static str)> {
+        let several = self.dispatchers.len() > 1;
+        let all = [
+            (several && !self.leased, (Fault::Twins, "two dispatchers without a lease")),
+            (several && self.leased, (Fault::Replicas, "several dispatchers, one of which leads")),
+            (!self.ahead.is_empty(), (Fault::Skew, "clocks differ")),
+        ];
+        all.into_iter().filter_map(|(is_so, fault)| is_so.then_some(fault)).collect()
+    }
 }
 
 /// Makes some of the workloads of another kind than Job.

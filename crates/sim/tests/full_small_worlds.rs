@@ -8,7 +8,7 @@ use jobferry_sim::planted::IN_THE_MODEL;
 /// As many states of each world as a debug build goes through in minutes.
 const STATES: usize = 400_000;
 /// Enough for the planted bugs that lie deepest.
-const DEEP: usize = 7_000_000;
+const DEEP: usize = 20_000_000;
 
 #[test]
 #[ignore = "takes minutes: cargo xtask test --full"]

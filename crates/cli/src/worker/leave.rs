@@ -54,6 +54,9 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         Err(error) if tend::is_gone(&error) && args.admin.is_named() => None,
         Err(error) => return Err(error),
     };
+    if let Some(worker) = &registered {
+        super::check_ours(worker)?;
+    }
     let cluster = match args.admin.target() {
         None => None,
         Some(admin) => {

@@ -43,7 +43,7 @@ impl Case<'_> {
             api::conditions::REASON_PLACED => false,
             api::conditions::REASON_EDIT_REFUSED => settled,
             // Not before it is in sight again.
-            api::conditions::REASON_KIND_MISSING => self.is_in_sight(at),
+            api::conditions::REASON_KIND_MISSING | api::conditions::REASON_WORKER_LOST => self.is_in_sight(at),
             _ => true,
         };
         if actions.is_empty() && self.workload.placed.as_ref().is_some_and(outdated) {

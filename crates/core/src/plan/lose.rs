@@ -17,16 +17,12 @@ use crate::{
 /// From this many workers on, the loss of more than half of them is taken for a fault on our side.
 const BRAKED_FLEET: usize = 3;
 
-const NO_ANSWER: &str = "has not answered";
-
 /// Since when the worker of a placement is out of reach.
 struct Loss {
     /// As recorded, whoever led at that time.
     since: Timestamp,
     /// As this process noticed (monotonic).
     noticed: Duration,
-    /// What was waited for too long.
-    what: &'static str,
 }
 
 impl Case<'_> {
@@ -38,7 +34,7 @@ impl Case<'_> {
         }
         let Some(loss) = self.loss(at) else { return };
         let now = self.around.now;
-        let given_up = (conditions::REASON_WORKER_LOST, format!("worker {} {} for too long", at.worker, loss.what));
+        let given_up = (conditions::REASON_WORKER_LOST, format!("worker {} has not answered for too long", at.worker));
         let late = (reason::DEADLINE_EXCEEDED, message::DEADLINE_EXCEEDED.to_owned());
         let ends = [(self.gives_up_at(&loss), given_up), (self.deadline(), late)];
         let first = ends.into_iter().filter_map(|(due, end)| Some((due?, end))).min();
@@ -97,17 +93,13 @@ impl Case<'_> {
     fn loss(&self, at: &Placement) -> Option<Loss> {
         let now = self.around.now;
         if let Some(Link::Away { since, noticed }) = self.around.workers.get(&at.worker).map(|worker| &worker.link) {
-            return Some(Loss { since: *since, noticed: *noticed, what: NO_ANSWER });
+            return Some(Loss { since: *since, noticed: *noticed });
         }
-        // Nobody wrote down when a worker or a kind was removed or replaced: the clock starts when this process missed it.
-        // One that does not let us look is there, and not lost.
-        let is_gone = matches!(self.lacks_kind(at), Some(KindLink::Missing { .. }));
-        let kind =
-            self.known.memory.kind_missing.filter(|_| is_gone).map(|noticed| (noticed, "did not have this kind"));
-        let worker = self.known.memory.worker_missing.map(|noticed| (noticed, NO_ANSWER));
-        let (noticed, what) = worker.or(kind)?;
+        // Nobody wrote down when a worker was removed or replaced: the clock starts when this process missed it. One that
+        // answers, and does not show a kind any more, is not lost: what it runs may run on.
+        let noticed = self.known.memory.worker_missing?;
         let since = now.wall.checked_sub(now.since(noticed)).unwrap_or(now.wall);
-        Some(Loss { since, noticed, what })
+        Some(Loss { since, noticed })
     }
 
     fn gives_up_at(&self, loss: &Loss) -> Option<Timestamp> {

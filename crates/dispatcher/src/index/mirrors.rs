@@ -45,7 +45,9 @@ impl Index {
 
     /// How many lists of mirrors of a workload's kind a worker has given.
     pub(crate) fn lists_of(&self, worker: &str, uid: &str) -> u64 {
-        self.lock().lists_of(worker, uid)
+        let state = self.lock();
+        let kind = state.workloads.get(uid).and_then(Knowledge::kind);
+        kind.map_or(0, |kind| state.lists_of(worker, &kind))
     }
 
     /// The watch says that a mirror was created or changed.
@@ -55,48 +57,37 @@ impl Index {
         state.with_woken(touched)
     }
 
-    /// A mirror is in the answer to a request, before which so many `lists` of the worker had come.
+    /// A mirror is in the answer to a request, before which so many `lists` of the worker had come. What a later list does
+    /// not have is gone, or the watch that follows it will show it: a fresh read tells.
     pub(crate) fn hear_of_mirror(&self, worker: &str, mirror: Mirror, lists: u64) -> Vec<Uid> {
         let mut state = self.lock();
-        if state.is_outlisted(worker, &mirror, lists) {
-            return Vec::new();
-        }
-        let touched = state.see(worker, mirror).into_iter().collect();
-        state.with_woken(touched)
+        let outlisted = state.is_outlisted(worker, &mirror, lists);
+        let touched = if outlisted { state.lose(worker, mirror) } else { state.see(worker, mirror) };
+        state.with_woken(touched.into_iter().collect())
     }
 
     /// A fresh read, made because the worker did not know the version `before` that a decision was made on. If its versions
     /// went back (a backup was restored) the answer is the truth nevertheless, as long as nothing else was seen meanwhile.
     pub(crate) fn correct_mirror(&self, worker: &str, mirror: Mirror, before: &str, lists: u64) -> Vec<Uid> {
         let mut state = self.lock();
-        if state.is_outlisted(worker, &mirror, lists) {
-            return Vec::new();
-        }
+        let outlisted = state.is_outlisted(worker, &mirror, lists);
         let known = state.workloads.get(&mirror.origin_uid).and_then(|known| known.mirrors.get(worker));
         let unchanged = known.is_some_and(|(Sighting::Present(seen) | Sighting::Vanished(seen))| {
             (seen.uid.as_str(), seen.resource_version.as_str()) == (&mirror.uid, before)
         });
-        let touched = if unchanged { state.take_over(worker, mirror) } else { state.see(worker, mirror) };
+        let touched = match (outlisted, unchanged) {
+            (true, _) => state.lose(worker, mirror),
+            (false, true) => state.take_over(worker, mirror),
+            (false, false) => state.see(worker, mirror),
+        };
         state.with_woken(touched.into_iter().collect())
     }
 
     /// A mirror is no longer to be seen; `last` is its last state.
     pub(crate) fn delete_mirror(&self, worker: &str, last: Mirror) -> Vec<Uid> {
-        let uid = last.origin_uid.clone();
         let mut state = self.lock();
-        let Some(known) = state.workloads.get(&uid) else { return Vec::new() };
-        // What never counted was not there.
-        if is_discarded(known, &last) || !bears_name(known, &last) {
-            return Vec::new();
-        }
-        // The end of an old mirror says nothing about a new one of the same name.
-        if known.mirrors.get(worker).is_some_and(|seen| uid_of(seen) != last.uid || overtakes(seen, &last)) {
-            return Vec::new();
-        }
-        state.change(&uid, |known| {
-            known.mirrors.insert(worker.to_owned(), Sighting::Vanished(last));
-        });
-        state.with_woken(vec![uid])
+        let touched = state.lose(worker, last);
+        state.with_woken(touched.into_iter().collect())
     }
 
     /// A delete of ours was accepted: no need to send it again before the watch tells.
@@ -178,19 +169,16 @@ impl Index {
 }
 
 impl State {
-    /// Whether a list has come since that does not have it: it is gone, or the watch that follows the list will show it.
-    /// Taken for the present, it would stay so: of what a list left out no watch tells the end. An end is a result
-    /// nevertheless.
+    /// Whether a list has come since that does not have it. Taken for the present, it would stay so: of what a list left
+    /// out no watch tells the end.
     fn is_outlisted(&self, worker: &str, mirror: &Mirror, lists: u64) -> bool {
         let sighting = self.workloads.get(&mirror.origin_uid).and_then(|known| known.mirrors.get(worker));
         let in_sight = matches!(sighting, Some(Sighting::Present(seen)) if seen.uid == mirror.uid);
-        !in_sight && !mirror.is_finished() && self.lists_of(worker, &mirror.origin_uid) != lists
+        !in_sight && self.lists_of(worker, &mirror.kind()) != lists
     }
 
-    fn lists_of(&self, worker: &str, uid: &str) -> u64 {
-        let kind = self.workloads.get(uid).and_then(Knowledge::kind).map(|kind| kind.name());
-        let lists = kind.and_then(|kind| self.lists.get(worker)?.get(&kind).copied());
-        lists.unwrap_or_default()
+    fn lists_of(&self, worker: &str, kind: &KindRef) -> u64 {
+        self.lists.get(worker).and_then(|lists| lists.get(&kind.name())).copied().unwrap_or_default()
     }
 
     /// One state of a mirror. An answer that the watch has overtaken is the past.
@@ -200,6 +188,24 @@ impl State {
             return None;
         }
         self.take_over(worker, mirror)
+    }
+
+    /// The last state of a mirror that is gone.
+    fn lose(&mut self, worker: &str, last: Mirror) -> Option<Uid> {
+        let uid = last.origin_uid.clone();
+        let known = self.workloads.get(&uid)?;
+        // What never counted was not there.
+        if is_discarded(known, &last) || !bears_name(known, &last) {
+            return None;
+        }
+        // The end of an old mirror says nothing about a new one of the same name.
+        if known.mirrors.get(worker).is_some_and(|seen| uid_of(seen) != last.uid || overtakes(seen, &last)) {
+            return None;
+        }
+        self.change(&uid, |known| {
+            known.mirrors.insert(worker.to_owned(), Sighting::Vanished(last));
+        });
+        Some(uid)
     }
 
     /// The present state of a mirror. What is remembered of its workload stays, also if there is nothing else of it.

@@ -122,7 +122,13 @@ fn an_answer_that_a_list_has_overtaken_does_not_bring_back_what_is_gone() {
     let asked = index.lists_of("eu-1", "u1");
     index.reset_mirrors("eu-1", &KindRef::Job, None, Vec::new());
     index.hear_of_mirror("eu-1", mirror("u1", "m1", 11), asked);
-    assert_eq!(sighting(&index, "u1", "eu-1"), None, "no watch would ever tell its end");
+    assert_eq!(
+        sighting(&index, "u1", "eu-1"),
+        Some(Sighting::Vanished(mirror("u1", "m1", 11))),
+        "no watch tells its end"
+    );
+    let plan = plan_of(&index, "u1").actions;
+    assert!(!plan.iter().any(|action| matches!(action, Action::CreateMirror(_))), "it has run: {plan:?}");
     let asked_anew = index.lists_of("eu-1", "u1");
     index.hear_of_mirror("eu-1", mirror("u1", "m1", 11), asked_anew);
     assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11))));

@@ -1,7 +1,6 @@
 //! What a dispatcher makes of what it sees and hears. These are the rules of the dispatcher's index and of its handling of
 //! answers; what is to be done is decided by the shipped plan.
 
-use super::book::COMPLETE;
 use super::flaw::Flaw;
 use super::time::Age;
 use super::world::{Absent, Answer, Ask, Cluster, FOREIGN, Flight, Job, Known, Lane, Mind, Mirror, Sight, WORKLOADS};
@@ -54,7 +53,7 @@ impl Mind {
     fn see(&mut self, worker: usize, mirror: Mirror) {
         let Some(known) = self.known.get_mut(usize::from(mirror.of)) else { return };
         // An answer that the watch has overtaken.
-        if known.sight(worker).is_some_and(|seen| seen.uid == mirror.uid && seen.version > mirror.version) {
+        if known.sight(worker).is_some_and(|seen| seen.overtakes(mirror)) {
             return;
         }
         known.absent = None;
@@ -64,13 +63,14 @@ impl Mind {
         known.tidy();
     }
 
-    /// A mirror is in an answer. What a list that came in between does not have is gone, or the watch will show it; an end
-    /// is a result nevertheless.
+    /// A mirror is in an answer. What a list that came in between does not have is gone, or the watch will show it.
     fn hear_of(&mut self, worker: usize, mirror: Mirror, flight: &Flight) {
         let sight = self.known.get(usize::from(mirror.of)).and_then(|known| known.mirrors[worker]);
         let in_sight = matches!(sight, Some(Sight::Present(seen)) if seen.uid == mirror.uid);
-        if in_sight || !flight.listed_since || mirror.status == COMPLETE {
+        if in_sight || !flight.listed_since {
             self.see(worker, mirror);
+        } else if sight.is_none_or(|(Sight::Present(seen) | Sight::Vanished(seen))| !seen.overtakes(mirror)) {
+            self.hear_of_removal(worker, mirror);
         }
     }
 

@@ -14,7 +14,7 @@
 //! ```
 //! use jobferry_sim::model::{Budget, explore};
 //!
-//! let report = explore(Budget::of_faults(0), None, 100_000);
+//! let report = explore(Budget::of_faults(0), None, 200_000);
 //! assert!(report.complete && report.counterexample.is_none());
 //! ```
 

@@ -355,6 +355,11 @@ impl Record {
 }
 
 impl Mirror {
+    /// Whether this is a later state of the same mirror.
+    pub(super) fn overtakes(self, other: Self) -> bool {
+        self.uid == other.uid && self.version > other.version
+    }
+
     fn visit(&mut self, worker: usize, visit: Visit<'_>) {
         visit(Numbers::Worker(worker), &mut self.uid);
         visit(Numbers::Worker(worker), &mut self.version);

@@ -19,7 +19,7 @@ const NAME: &str = "nightly";
 
 /// Whoever runs what was handed over is noticed this soon after it first writes: seconds, on a machine that is busy with
 /// two clusters and their operators.
-const NOTICED_WITHIN: Duration = Duration::from_secs(10);
+const NOTICED_WITHIN: Duration = Duration::from_secs(20);
 
 /// An object of a kind, and how it looks in the course of its life. Fields are named as in a kind's rules.
 #[derive(Deserialize)]

@@ -8,7 +8,10 @@ use jobferry_kubeio as kubeio;
 use kube::Client;
 use serde::Deserialize;
 
-use crate::{install::DEADLINE, worker::WORKERS};
+use crate::{
+    install::DEADLINE,
+    worker::{WORKERS, check_ours},
+};
 
 /// The Workers that there are; `None` where nothing is installed yet.
 pub(super) async fn workers(manager: &Client) -> anyhow::Result<Option<Vec<Worker>>> {
@@ -35,6 +38,7 @@ pub(super) async fn workers(manager: &Client) -> anyhow::Result<Option<Vec<Worke
 /// The Worker of that name, which must be there to be renewed and must not be there to be joined.
 pub(super) fn check(workers: &[Worker], name: &str, identity: &str, renew: bool) -> anyhow::Result<Option<Worker>> {
     let identity_of = |worker: &Worker| worker.status.as_ref().and_then(|status| status.identity.clone());
+    let ours = || workers.iter().filter(|worker| check_ours(worker).is_ok());
     let named = |worker: &&Worker| worker.metadata.name.as_deref() == Some(name);
     match (workers.iter().find(named), renew) {
         (Some(known), _) if identity_of(known).is_some_and(|known| known != identity) => bail!(
@@ -45,8 +49,8 @@ pub(super) fn check(workers: &[Worker], name: &str, identity: &str, renew: bool)
             bail!("worker {name} is joined already, and is this cluster; --renew makes new credentials for it")
         }
         (None, true) => bail!("there is no worker {name} to renew; leave --renew out to join it"),
-        (Some(known), true) => Ok(Some(known.clone())),
-        (None, false) => match workers.iter().find(|worker| identity_of(worker).as_deref() == Some(identity)) {
+        (Some(known), true) => check_ours(known).map(|()| Some(known.clone())),
+        (None, false) => match ours().find(|worker| identity_of(worker).as_deref() == Some(identity)) {
             Some(other) => {
                 let other = other.metadata.name.as_deref().unwrap_or_default();
                 bail!(

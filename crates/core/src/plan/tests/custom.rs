@@ -374,14 +374,10 @@ fn people_are_told_when_the_worker_of_an_object_does_not_show_its_kind_any_more(
         }
     }
     let fails = || json!({"onWorkerLost": {"action": "Fail", "after": "15m"}});
-    let after = |link: &KindLink| lacking(&kind, link, 15 * WAITING_INTERVAL, true).policy(fails()).plan();
-    let plan = after(&missing);
-    let [Action::WriteCustomStatus { status }] = &plan[..] else { panic!("{plan:?}") };
-    let condition = &status["conditions"][0];
-    assert_eq!(condition["reason"], "WorkerLost");
-    assert_eq!(condition["message"], "worker eu-1 did not have this kind for too long");
-    let plan = after(&forbidden);
-    assert!(matches!(plan[..], [Action::Tell(_)]), "one that does not let us look is not lost: {plan:?}");
+    for link in [&missing, &forbidden] {
+        let plan = lacking(&kind, link, 15 * WAITING_INTERVAL, true).policy(fails()).plan();
+        assert!(matches!(plan[..], [Action::Tell(_)]), "a worker that answers is not lost: {plan:?}");
+    }
 }
 
 #[test]
