@@ -62,7 +62,7 @@ impl Index {
     pub(crate) fn hear_of_mirror(&self, worker: &str, mirror: Mirror, lists: u64) -> Vec<Uid> {
         let mut state = self.lock();
         let outlisted = state.is_outlisted(worker, &mirror, lists);
-        let touched = if outlisted { state.lose(worker, mirror) } else { state.see(worker, mirror) };
+        let touched = if outlisted { state.doubt(worker, mirror) } else { state.see(worker, mirror) };
         state.with_woken(touched.into_iter().collect())
     }
 
@@ -76,7 +76,7 @@ impl Index {
             (seen.uid.as_str(), seen.resource_version.as_str()) == (&mirror.uid, before)
         });
         let touched = match (outlisted, unchanged) {
-            (true, _) => state.lose(worker, mirror),
+            (true, _) => state.doubt(worker, mirror),
             (false, true) => state.take_over(worker, mirror),
             (false, false) => state.see(worker, mirror),
         };
@@ -205,6 +205,13 @@ impl State {
         self.change(&uid, |known| {
             known.mirrors.insert(worker.to_owned(), Sighting::Vanished(last));
         });
+        Some(uid)
+    }
+
+    /// A mirror that was there, and may be gone. A proof of its absence may be from before it came.
+    fn doubt(&mut self, worker: &str, last: Mirror) -> Option<Uid> {
+        let uid = self.lose(worker, last)?;
+        self.change(&uid, |known| known.memory.absent = None);
         Some(uid)
     }
 

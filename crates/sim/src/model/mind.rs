@@ -71,6 +71,10 @@ impl Mind {
             self.see(worker, mirror);
         } else if sight.is_none_or(|(Sight::Present(seen) | Sight::Vanished(seen))| !seen.overtakes(mirror)) {
             self.hear_of_removal(worker, mirror);
+            // A proof of its absence may be from before it came.
+            if let Some(known) = self.known.get_mut(usize::from(mirror.of)) {
+                known.absent = None;
+            }
         }
     }
 
