@@ -16,7 +16,9 @@ impl Spread {
     pub(crate) fn of(mut values: Vec<f64>) -> Option<Self> {
         values.sort_by(f64::total_cmp);
         let (least, most) = (*values.first()?, *values.last()?);
-        Some(Self { least, median: values[values.len() / 2], most })
+        // Of an even number of values the mean of the two in the middle.
+        let middle = f64::midpoint(values[(values.len() - 1) / 2], values[values.len() / 2]);
+        Some(Self { least, median: middle, most })
     }
 
     pub(crate) fn json(&self) -> Value {
