@@ -137,6 +137,11 @@ impl Workload {
     pub fn is_finished(&self) -> bool {
         is_finished(&self.status)
     }
+
+    /// Whether it has not been given to a worker yet.
+    pub fn is_unplaced(&self) -> bool {
+        matches!(self.record, Record::None) && !self.is_finished() && !self.deleting
+    }
 }
 
 impl Mirror {

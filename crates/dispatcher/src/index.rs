@@ -96,8 +96,6 @@ pub(crate) struct Planned {
     pub(crate) actions: Vec<Action>,
     /// The workload as the plan saw it.
     pub(crate) workload: Option<Workload>,
-    /// Other workloads that want to be planned now.
-    pub(crate) woken: Vec<Uid>,
 }
 
 /// The lists of the manager that plans look at. Before its workloads are listed every mirror would look like an orphan;
@@ -165,7 +163,7 @@ impl Index {
             // A list is the truth even if its version went back: the manager was restored.
             state.change(&uid, |known| known.workload = Some(workload));
         }
-        state.with_woken(touched)
+        touched
     }
 
     /// A workload was created or changed, or a write of ours returned it.
@@ -185,7 +183,7 @@ impl Index {
                 known.workload = Some(workload);
             }
         });
-        state.with_woken(vec![uid])
+        vec![uid]
     }
 
     /// The manager's watch says that a workload is gone.
@@ -196,7 +194,7 @@ impl Index {
             return Vec::new();
         }
         state.change(uid, Knowledge::lose_workload);
-        state.with_woken(vec![uid.to_owned()])
+        vec![uid.to_owned()]
     }
 
     /// Changes what only this process knows of a workload.
@@ -253,7 +251,7 @@ impl Index {
     pub(crate) fn plan(&self, uid: &str, term: Term, now: Now) -> Planned {
         let mut state = self.lock();
         let State { workloads, workers, policies, halts, listed, orphans, .. } = &mut *state;
-        let mut planned = Planned { actions: Vec::new(), workload: None, woken: Vec::new() };
+        let mut planned = Planned { actions: Vec::new(), workload: None };
         let Some(known) = workloads.get_mut(uid).filter(|_| listed.all()) else { return planned };
         known.notice(workers, now);
         let halt = known.kind().and_then(|kind| halts.halt(workers, &kind.name()));
@@ -277,8 +275,13 @@ impl Index {
         } else {
             state.waiting.remove(uid);
         }
-        planned.woken = state.with_woken(Vec::new());
         planned
+    }
+
+    /// Workloads that have waited for a create slot which is free now.
+    pub(crate) fn offer_free_slots(&self) -> Vec<Uid> {
+        let State { waiting, workers, .. } = &mut *self.lock();
+        waiting.take_free_slots(workers)
     }
 
     pub(crate) fn keep_fresh(&self, uid: &str, job: Bytes) {
@@ -336,11 +339,6 @@ impl State {
         let verdicts = choose(choice).map(|decision| decision.verdicts).unwrap_or_default();
         let full = verdicts.into_iter().filter(|(_, verdict)| *verdict == Verdict::NoFreeSlot);
         self.waiting.add(uid, full.map(|(worker, _)| worker));
-    }
-
-    fn with_woken(&mut self, mut touched: Vec<Uid>) -> Vec<Uid> {
-        touched.extend(self.waiting.take_free_slots(&self.workers));
-        touched
     }
 
     fn account(&mut self, load: Option<&Load>, add: bool) {

@@ -181,7 +181,7 @@ async fn follow_workloads(shared: Arc<Shared>, in_use: InUse) {
             Event::Applied(object) => {
                 if let Some(workload) = read(&object) {
                     shared.metrics().seen(&workload);
-                    shared.lanes.plan_all(shared.index.apply_workload(workload));
+                    shared.lanes.take_up(workload);
                 }
             }
             Event::Deleted(object) => {

@@ -7,7 +7,7 @@ use std::{
     time::Duration,
 };
 
-use jobferry_core::action::Action;
+use jobferry_core::{action::Action, workload::Workload};
 use jobferry_kubeio::{Queue, Source, Urgency};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -16,7 +16,7 @@ use crate::{
     Shared,
     breaker::{Breaker, Outcome},
     execute::{self, Asked, Unfinished},
-    index::{Planned, Uid},
+    index::{Index, Planned, Uid},
     spawn,
 };
 
@@ -32,14 +32,9 @@ const LAST_RETRY: Duration = Duration::from_secs(30);
 
 /// The queues.
 pub(crate) struct Lanes {
+    index: Arc<Index>,
     manager: Queue<Uid>,
     workers: Mutex<HashMap<String, Queue<Uid>>>,
-}
-
-impl Default for Lanes {
-    fn default() -> Self {
-        Self { manager: Queue::new(FIRST_RETRY, LAST_RETRY), workers: Mutex::default() }
-    }
 }
 
 /// Whose lane an action belongs to.
@@ -69,6 +64,17 @@ fn owner(action: &Action) -> Owner<'_> {
 }
 
 impl Lanes {
+    pub(crate) fn new(index: Arc<Index>) -> Self {
+        Self { index, manager: Queue::new(FIRST_RETRY, LAST_RETRY), workers: Mutex::default() }
+    }
+
+    /// A workload was created or changed. What starts one goes before what is told of those that run: that is the order in
+    /// which clusters are kept busy, and what is told of a burst is then told in fewer words.
+    pub(crate) fn take_up(&self, workload: Workload) {
+        let urgency = if workload.is_unplaced() { Urgency::Urgent } else { Urgency::Normal };
+        self.plan(Source::default(), urgency, self.index.apply_workload(workload));
+    }
+
     /// These workloads want to be planned.
     pub(crate) fn plan_all(&self, uids: impl IntoIterator<Item = Uid>) {
         self.plan(Source::default(), Urgency::Normal, uids);
@@ -88,6 +94,21 @@ impl Lanes {
     fn plan(&self, source: Source, urgency: Urgency, uids: impl IntoIterator<Item = Uid>) {
         for uid in uids {
             self.manager.add_from(source, urgency, uid);
+        }
+        self.offer_free_slots();
+    }
+
+    /// What was learned, or planned, may have left room for workloads that wait for it.
+    fn offer_free_slots(&self) {
+        for uid in self.index.offer_free_slots() {
+            self.manager.add_from(Source::default(), Urgency::Urgent, uid);
+        }
+    }
+
+    /// This workload is placed on this worker: its lane need not wait until the manager's comes to the workload again.
+    pub(crate) fn hand_over(&self, worker: &str, uid: &str) {
+        if let Some(lane) = self.worker(worker) {
+            lane.remind(uid.to_owned());
         }
     }
 
@@ -166,8 +187,8 @@ fn note_breaker(shared: &Arc<Shared>, worker: &str, breaker: &Breaker) {
 
 async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
     let now = shared.clock.now();
-    let Planned { actions, workload, woken } = shared.index.plan(uid, shared.term, now);
-    shared.lanes.plan_all(woken);
+    let Planned { actions, workload } = shared.index.plan(uid, shared.term, now);
+    shared.lanes.offer_free_slots();
     let mut failed = false;
     for action in actions {
         if !shared.leadership.holds() {
@@ -176,11 +197,7 @@ async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
         }
         match owner(&action) {
             Owner::Manager => failed |= execute::on_manager(shared, uid, workload.as_ref(), action).await.is_err(),
-            Owner::Worker(worker) => {
-                if let Some(lane) = shared.lanes.worker(worker) {
-                    lane.remind(uid.clone());
-                }
-            }
+            Owner::Worker(worker) => shared.lanes.hand_over(worker, uid),
             Owner::Nobody(at) => queue.add_after(uid.clone(), at.saturating_sub(now.monotonic)),
         }
     }
@@ -199,8 +216,8 @@ async fn worker_turn(
     (client, connection): (&Client, &CancellationToken),
     uid: &Uid,
 ) -> Option<Outcome> {
-    let Planned { actions, workload, woken } = shared.index.plan(uid, shared.term, shared.clock.now());
-    shared.lanes.plan_all(woken);
+    let Planned { actions, workload } = shared.index.plan(uid, shared.term, shared.clock.now());
+    shared.lanes.offer_free_slots();
     let (nothing_to_do, mut failed, mut outcome) = (actions.is_empty(), false, None);
     for action in actions {
         if !shared.leadership.holds() {

@@ -126,7 +126,7 @@ pub(crate) struct Shared {
     /// Whose mirrors are ours: stamped on every one of them.
     pub(crate) origin: String,
     pub(crate) clock: Clock,
-    pub(crate) index: Index,
+    pub(crate) index: Arc<Index>,
     pub(crate) kinds: Kinds,
     pub(crate) lanes: Lanes,
     pub(crate) leadership: Leadership,
@@ -162,14 +162,15 @@ pub async fn run(manager: Client, options: Options, shutdown: CancellationToken)
     let component = jobferry_api::events::COMPONENT;
     let (recorder, write_events) = Recorder::new(manager.clone(), component, Arc::clone(&options.wall_clock));
     let work = |leadership: Leadership, term: CancellationToken| {
+        let index = Arc::new(Index::default());
         work(Shared {
             manager: manager.clone(),
             identity: identity.clone(),
             origin: origin.clone(),
             clock: clock.clone(),
-            index: Index::default(),
             kinds: Kinds::new(options.kinds.clone().unwrap_or_default()),
-            lanes: Lanes::default(),
+            lanes: Lanes::new(Arc::clone(&index)),
+            index,
             leadership,
             recorder: recorder.clone(),
             unwritten: Unwritten::default(),
@@ -293,7 +294,7 @@ async fn follow_workloads(shared: Arc<Shared>) {
             Event::Applied(workload) => {
                 let workload = shared.seen(workload);
                 shared.metrics().seen(&workload);
-                shared.lanes.plan_all(shared.index.apply_workload(workload));
+                shared.lanes.take_up(workload);
             }
             Event::Deleted(workload) => shared.lanes.plan_first(shared.index.delete_workload(&workload.uid)),
             Event::Interrupted(error) => {

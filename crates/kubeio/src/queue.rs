@@ -29,9 +29,12 @@ impl Source {
 pub enum Urgency {
     /// When its turn comes.
     Normal,
-    /// Before all that are only [`Urgency::Normal`].
+    /// Before those that are only [`Urgency::Normal`]; but of so many turns one is theirs, so that nothing waits for ever.
     Urgent,
 }
+
+/// Of so many turns one goes to a key that is not urgent.
+const TURNS: u32 = 16;
 
 /// A queue of keys. Clones share the same queue.
 ///
@@ -55,6 +58,8 @@ struct State<K> {
     /// Keys that may not wait behind `ready`.
     urgent: Turns<K>,
     ready: Turns<K>,
+    /// Whose turn it is: the last one of [`TURNS`] is not the urgent keys'.
+    turn: u32,
     /// Keys to hand out: those in `urgent` or `ready` (what is not here was handed out already), or worked on and added
     /// again; with where and how they were added.
     waiting: HashMap<K, (Source, Urgency)>,
@@ -113,6 +118,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let state = State {
             urgent: Turns::default(),
             ready: Turns::default(),
+            turn: 0,
             waiting: HashMap::new(),
             working: HashSet::new(),
             delayed: BTreeMap::new(),
@@ -226,14 +232,21 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
 impl<K: Clone + Eq + Hash> State<K> {
     fn take(&mut self) -> Option<K> {
-        while let Some(key) = self.urgent.pop().or_else(|| self.ready.pop()) {
+        while let Some(key) = self.pop() {
             // Worked on: `done` puts it back. Not waiting: it was handed out by the other line.
             if !self.working.contains(&key) && self.waiting.remove(&key).is_some() {
                 self.working.insert(key.clone());
+                self.turn = (self.turn + 1) % TURNS;
                 return Some(key);
             }
         }
         None
+    }
+
+    fn pop(&mut self) -> Option<K> {
+        let Self { urgent, ready, turn, .. } = self;
+        let (first, second) = if *turn + 1 == TURNS { (ready, urgent) } else { (urgent, ready) };
+        first.pop().or_else(|| second.pop())
     }
 
     const fn line(&mut self, urgency: Urgency) -> &mut Turns<K> {
@@ -311,6 +324,20 @@ mod tests {
         }
         assert_eq!(order, ["c", "d", "a", "b"]);
         assert!(tokio::time::timeout(Duration::from_secs(1), queue.next()).await.is_err(), "nothing is left");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn urgent_keys_without_end_do_not_hold_up_the_others_for_ever() {
+        let queue = Queue::new(Duration::from_secs(1), Duration::from_secs(60));
+        queue.add(0);
+        for urgent in 1..=TURNS {
+            queue.add_from(Source::default(), Urgency::Urgent, urgent);
+        }
+        let mut order = Vec::new();
+        for _ in 0..=TURNS {
+            order.push(queue.next().await);
+        }
+        assert_eq!(order.iter().position(|key| *key == 0), Some(TURNS as usize - 1), "{order:?}");
     }
 
     #[tokio::test(start_paused = true)]

@@ -32,21 +32,23 @@ pub(super) async fn record_placement(
     let (worker, epoch) = (&placement.worker, placement.epoch);
     shared.metrics().placed(uid, worker);
     tracing::info!(job = name_of(workload), worker, epoch, moving = placement.moving, "placed");
-    let kept = matches!(decode_workload(shared, &workload.kind(), &answer)?.record, Record::Placed(_));
+    let stored = decode_workload(shared, &workload.kind(), &answer)?;
+    let kept = matches!(stored.record, Record::Placed(_));
     shared.index.remember(uid, |memory| {
         // One that was not kept leads to nothing, and what is placed next need not wait for it.
         memory.acknowledged = kept.then_some((epoch, sent)).or(memory.acknowledged);
         memory.absent = None;
     });
     if kept && !placement.moving && placement.mirror.is_none() {
-        shared.index.keep_fresh(uid, answer.clone());
+        shared.index.keep_fresh(uid, answer);
     }
-    learn(shared, &workload.kind(), &answer)?;
+    shared.lanes.plan_all(shared.index.apply_workload(stored));
     if !kept {
         // Nothing is created without it, and the next try must not follow at once.
         let gone = "the management cluster's admission took it off";
         return Err(log("record where the workload goes", uid, &gone));
     }
+    shared.lanes.hand_over(worker, uid);
     Ok(())
 }
 
@@ -73,8 +75,8 @@ pub(super) async fn write_custom_status(
 ) -> Result<(), Unfinished> {
     let answer = patch_status(shared, workload, &patch::custom_status(workload, status)).await?;
     let written = Some(shared.clock.now().monotonic);
-    let stored = decode_workload(shared, &workload.kind(), &answer)?.custom;
-    let copied = stored.map(|stored| (digest(status), digest(stored.stored.status())));
+    let stored = decode_workload(shared, &workload.kind(), &answer)?;
+    let copied = stored.custom.as_ref().map(|custom| (digest(status), digest(custom.stored.status())));
     shared.index.remember(&workload.uid, |memory| {
         memory.status_written = written;
         memory.status_copied = copied;
@@ -82,7 +84,8 @@ pub(super) async fn write_custom_status(
     if let Record::Placed(at) = &workload.record {
         shared.metrics().status_copied(&workload.uid, &at.worker);
     }
-    learn(shared, &workload.kind(), &answer)
+    shared.lanes.plan_all(shared.index.apply_workload(stored));
+    Ok(())
 }
 
 pub(super) async fn tell(shared: &Arc<Shared>, workload: &Workload, told: &Told) -> Result<(), Unfinished> {

@@ -40,7 +40,7 @@ impl Index {
             // A list is the truth, even if its versions went back.
             touched.extend(state.take_over(worker, mirror));
         }
-        state.with_woken(touched)
+        touched
     }
 
     /// How many lists of mirrors of a workload's kind a worker has given.
@@ -53,8 +53,7 @@ impl Index {
     /// The watch says that a mirror was created or changed.
     pub(crate) fn apply_mirror(&self, worker: &str, mirror: Mirror) -> Vec<Uid> {
         let mut state = self.lock();
-        let touched = state.see(worker, mirror).into_iter().collect();
-        state.with_woken(touched)
+        state.see(worker, mirror).into_iter().collect()
     }
 
     /// A mirror is in the answer to a request, before which so many `lists` of the worker had come. What a later list does
@@ -63,7 +62,7 @@ impl Index {
         let mut state = self.lock();
         let outlisted = state.is_outlisted(worker, &mirror, lists);
         let touched = if outlisted { state.doubt(worker, mirror) } else { state.see(worker, mirror) };
-        state.with_woken(touched.into_iter().collect())
+        touched.into_iter().collect()
     }
 
     /// A fresh read, made because the worker did not know the version `before` that a decision was made on. If its versions
@@ -80,14 +79,14 @@ impl Index {
             (false, true) => state.take_over(worker, mirror),
             (false, false) => state.see(worker, mirror),
         };
-        state.with_woken(touched.into_iter().collect())
+        touched.into_iter().collect()
     }
 
     /// A mirror is no longer to be seen; `last` is its last state.
     pub(crate) fn delete_mirror(&self, worker: &str, last: Mirror) -> Vec<Uid> {
         let mut state = self.lock();
         let touched = state.lose(worker, last);
-        state.with_woken(touched.into_iter().collect())
+        touched.into_iter().collect()
     }
 
     /// A delete of ours was accepted: no need to send it again before the watch tells.

@@ -208,13 +208,17 @@ fn a_free_slot_goes_to_a_workload_that_waits_for_exactly_that_worker() {
     for number in 0..CREATE_SLOTS {
         index.apply_workload(placed(&format!("full-{number}"), 1, "eu-1"));
     }
-    index.apply_workload(workload("waits", 1));
+    for waiting in ["waits", "came-later"] {
+        index.apply_workload(workload(waiting, 1));
+    }
     let narrowing = jobferry_core::workload::Narrowing { workers: Some("us-1".into()), selector: None };
     index.apply_workload(Workload { narrowing, ..workload("nowhere", 1) });
-    assert!(plan_of(&index, "waits").actions.is_empty());
-    plan_of(&index, "nowhere");
-    let woken = index.apply_mirror("eu-1", mirror("full-0", "m", 2));
-    assert_eq!(woken, ["full-0", "waits"], "the one that cannot go there does not use the wake-up");
+    for waiting in ["nowhere", "waits", "came-later"] {
+        assert!(!matches!(plan_of(&index, waiting).actions[..], [Action::RecordPlacement(_)]));
+    }
+    assert_eq!(index.offer_free_slots(), [] as [Uid; 0]);
+    index.apply_mirror("eu-1", mirror("full-0", "m", 2));
+    assert_eq!(index.offer_free_slots(), ["waits"], "neither the one that cannot go there nor one that came later");
     assert!(matches!(plan_of(&index, "waits").actions[..], [Action::RecordPlacement(_)]));
 }
 

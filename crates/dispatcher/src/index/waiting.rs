@@ -8,25 +8,28 @@ use super::Uid;
 
 #[derive(Debug, Default)]
 pub(super) struct Waiting {
-    /// They are looked at again when a worker or a policy changes.
-    all: BTreeSet<Uid>,
-    /// Those that only want a free create slot, by worker, in the order of their UIDs.
-    for_slots: BTreeMap<String, BTreeSet<Uid>>,
+    /// They are looked at again when a worker or a policy changes. Each with the number that it came as.
+    all: BTreeMap<Uid, u64>,
+    came: u64,
+    /// Those that only want a free create slot, by worker: first come, first served.
+    for_slots: BTreeMap<String, BTreeSet<(u64, Uid)>>,
 }
 
 impl Waiting {
     /// The workload waits, among others for a slot of each of these workers.
     pub(super) fn add(&mut self, uid: &str, without_slot: impl Iterator<Item = String>) {
-        self.all.insert(uid.to_owned());
+        self.came += 1;
+        let number = *self.all.entry(uid.to_owned()).or_insert(self.came);
         for worker in without_slot {
-            self.for_slots.entry(worker).or_default().insert(uid.to_owned());
+            self.for_slots.entry(worker).or_default().insert((number, uid.to_owned()));
         }
     }
 
     pub(super) fn remove(&mut self, uid: &str) {
-        if self.all.remove(uid) {
+        if let Some(number) = self.all.remove(uid) {
+            let entry = (number, uid.to_owned());
             for waiters in self.for_slots.values_mut() {
-                waiters.remove(uid);
+                waiters.remove(&entry);
             }
         }
     }
@@ -36,7 +39,7 @@ impl Waiting {
     }
 
     pub(super) fn all(&self) -> impl Iterator<Item = Uid> {
-        self.all.iter().cloned()
+        self.all.keys().cloned()
     }
 
     /// Each worker with a free create slot wakes one workload that waits for it. Whether that one takes it or not, its
@@ -44,6 +47,6 @@ impl Waiting {
     pub(super) fn take_free_slots(&mut self, workers: &BTreeMap<String, WorkerView>) -> Vec<Uid> {
         let has_free = |worker: &String| workers.get(worker).is_some_and(|view| view.unacknowledged < CREATE_SLOTS);
         let offers = self.for_slots.iter_mut().filter(|(worker, _)| has_free(worker));
-        offers.filter_map(|(_, waiters)| waiters.pop_first()).collect()
+        offers.filter_map(|(_, waiters)| waiters.pop_first()).map(|(_, uid)| uid).collect()
     }
 }

@@ -93,7 +93,7 @@ impl Index {
         let away = state.those(|known| placed_on(known).is_some_and(|at| state.is_away(at)));
         touched.extend(away);
         touched.extend(state.waiting.all());
-        state.with_woken(touched)
+        touched
     }
 
     /// How many unfinished workloads each worker has, and which kinds it lacks.
