@@ -149,7 +149,11 @@ impl Object {
 }
 
 async fn end_first_look(shared: Arc<Shared>, kind: KindRef) {
-    tokio::time::sleep(FIRST_LOOK).await;
+    let mut all_known = false;
+    while !all_known {
+        all_known = shared.index.knows_all_workers();
+        tokio::time::sleep(FIRST_LOOK).await;
+    }
     shared.lanes.plan_all(shared.index.end_first_look(&kind));
 }
 

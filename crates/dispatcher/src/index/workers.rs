@@ -21,6 +21,11 @@ impl Index {
         state.everything()
     }
 
+    /// Whether they were listed.
+    pub(crate) fn knows_all_workers(&self) -> bool {
+        self.lock().listed.0.contains(&List::Workers)
+    }
+
     /// A worker was registered. The cluster that it is recorded to be is its own, whoever else is faster to connect.
     pub(crate) fn add_worker(&self, name: &str, recorded_identity: Option<&str>) {
         let mut state = self.lock();
