@@ -29,10 +29,13 @@ pub(crate) struct Args {
     /// Image that holds this program, from where your cluster pulls
     #[arg(long, default_value_t = default_image())]
     image: String,
-    /// Kinds to dispatch beside Jobs, for example JobSet,RayJob: the dispatcher gets rights on them, and admission policies
-    /// guard what their own admission does not
+    /// Kinds to dispatch beside Jobs, for example JobSet,RayJob, in addition to those of an earlier install: the dispatcher
+    /// gets rights on them, and admission policies guard what their own admission does not
     #[arg(long = "kind", value_delimiter = ',', value_name = "KIND")]
     kinds: Vec<KindName>,
+    /// Only the kinds that are named: the dispatcher loses its rights on others, and sight of what runs of them
+    #[arg(long, requires = "kinds")]
+    replace_kinds: bool,
     /// No Deployment: the dispatcher runs elsewhere
     #[arg(long)]
     no_deployment: bool,
@@ -48,9 +51,8 @@ fn default_image() -> String {
 
 /// Applies or prints.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let whole = manifest(&args, true)?;
     if args.print {
-        print!("{}---\n{whole}", manifests::custom_resource_definitions()?);
+        print!("{}---\n{}", manifests::custom_resource_definitions()?, manifest(&args, &args.kinds, true)?);
         return Ok(ExitCode::SUCCESS);
     }
     let manager = args.target.client().await?;
@@ -61,14 +63,36 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         "this cluster runs no Deployments; with --no-deployment it gets the rest, and the dispatcher runs elsewhere"
     );
     let guarded = args.kinds.is_empty() || serves(&manager, "admissionregistration.k8s.io/v1").await;
-    let manifest = if guarded { whole } else { manifest(&args, false)? };
+    let kinds = all_kinds(&manager, &args).await?;
+    let manifest = manifest(&args, &kinds, guarded)?;
     if !guarded {
         eprintln!("this cluster has no admission policies: nothing keeps users from changing managedBy of these kinds");
     }
     install(&manager).await?;
     println!("customresourcedefinitions applied");
     apply_all(&manager, &manifest, |name| println!("{name} applied")).await?;
+    if args.replace_kinds && guarded {
+        for policy in guard::left_over(&kinds)? {
+            let name = policy["metadata"]["name"].as_str().unwrap_or_default();
+            if delete(&manager, &format!("{}/{name}", manifests::collection(&policy)?), None).await? {
+                println!("{} removed", manifests::name(&policy));
+            }
+        }
+    }
+    if !kinds.is_empty() {
+        eprintln!("dispatched beside Jobs: {}", rights::words(&kinds));
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The kinds that are named, and those that were before. If none are named, what there is stays as it is.
+async fn all_kinds(manager: &Client, args: &Args) -> anyhow::Result<Vec<KindName>> {
+    if args.kinds.is_empty() || args.replace_kinds {
+        return Ok(args.kinds.clone());
+    }
+    let allowed = rights::allowed_on_manager(manager).await;
+    let allowed = allowed.context("cannot read which kinds are dispatched already (name all, with --replace-kinds)")?;
+    Ok(rights::added(allowed, &args.kinds))
 }
 
 /// What a dispatcher needs that runs anywhere: the CRDs, and an account with narrow rights for the day it moves in.
@@ -93,12 +117,12 @@ async fn serves(manager: &Client, group_version: &str) -> bool {
 }
 
 /// Rights, what guards the kinds, and, unless it is not wanted, the Deployment.
-fn manifest(args: &Args, guarded: bool) -> anyhow::Result<String> {
-    let mut kinds = rights::on_manager(&args.kinds);
+fn manifest(args: &Args, kinds: &[KindName], guarded: bool) -> anyhow::Result<String> {
+    let mut for_kinds = rights::on_manager(kinds);
     if guarded {
-        kinds.extend(guard::policies(&args.kinds));
+        for_kinds.extend(guard::policies(kinds));
     }
-    let rights = format!("{}{}", manifests::MANAGER, manifests::yaml(&kinds)?);
+    let rights = format!("{}{}", manifests::MANAGER, manifests::yaml(&for_kinds)?);
     if args.no_deployment {
         return Ok(rights);
     }
@@ -133,6 +157,17 @@ pub(crate) async fn apply(client: &Client, collection: &str, object: &Value) -> 
         outcome => outcome,
     };
     created.with_context(|| format!("cannot write {kind} {name}")).map(drop)
+}
+
+/// Deletes an object, if it is there: whether it was.
+pub(crate) async fn delete(client: &Client, path: &str, uid: Option<&str>) -> anyhow::Result<bool> {
+    let preconditions = uid.map(|uid| json!({"uid": uid}));
+    let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
+    match kubeio::delete(client, path, options.to_string().into_bytes(), DEADLINE).await {
+        Ok(_) => Ok(true),
+        Err(error) if error.is_not_found() => Ok(false),
+        Err(error) => Err(error).with_context(|| format!("cannot delete {path}")),
+    }
 }
 
 async fn wait_until_served(manager: &Client) -> anyhow::Result<()> {

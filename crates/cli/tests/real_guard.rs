@@ -116,9 +116,13 @@ async fn users_cannot_change_to_whom_an_object_was_handed_nor_where_it_runs() {
     apply(|arguments| pair.on_manager(arguments), &pair, &definitions);
     apply(|arguments| pair.on_worker(arguments), &pair, &definitions);
     let_her_edit(&pair, &subjects);
-    let kinds = UNGUARDED.join(",");
-    succeed(pair.jobferry(&["install", "--no-deployment", "--kind", &kinds]));
-    succeed(pair.with_worker(&["join", WORKER, "--wait", "0", "--kind", &kinds]));
+    // What is named first must still be allowed, and guarded, when more is added.
+    let (first, more) = UNGUARDED.split_at(3);
+    let (first, more) = (first.join(","), more.join(","));
+    succeed(pair.jobferry(&["install", "--no-deployment", "--kind", &first]));
+    succeed(pair.jobferry(&["install", "--no-deployment", "--kind", &more]));
+    succeed(pair.with_worker(&["join", WORKER, "--wait", "0", "--kind", &first]));
+    succeed(pair.with_worker(&["join", WORKER, "--wait", "0", "--renew", "--kind", &more]));
     let dispatcher = Ahead::start(client(&pair.dispatchers_kubeconfig()).await, SignedDuration::ZERO);
     pair.until_connected();
 
@@ -156,4 +160,15 @@ async fn users_cannot_change_to_whom_an_object_was_handed_nor_where_it_runs() {
         pair.on_manager(&told).contains("SUCCEEDED") && pair.on_manager(&told).contains("Finished")
     });
     dispatcher.stop().await;
+    kinds_are_taken_away_by_naming_the_others(&pair);
+}
+
+fn kinds_are_taken_away_by_naming_the_others(pair: &Pair) {
+    let policies = ["get", "validatingadmissionpolicies,validatingadmissionpolicybindings", "-o", "name"];
+    assert!(pair.on_manager(&policies).contains("/jobferry-spec-runpolicy-managedby"));
+    succeed(pair.jobferry(&["install", "--no-deployment", "--kind", "RayJob", "--replace-kinds"]));
+    let left = pair.on_manager(&policies);
+    assert!(left.contains("/jobferry-spec-managedby") && !left.contains("runpolicy"), "{left}");
+    let rules = ["get", "clusterrole", "jobferry-dispatcher-kinds", "-o", "jsonpath={.rules[*].resources[0]}"];
+    assert_eq!(pair.on_manager(&rules), "placements rayjobs rayjobs/status");
 }

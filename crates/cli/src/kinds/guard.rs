@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use jobferry_api::{GROUP, Guard, annotations, rights};
+use jobferry_core::kind::BrokenTable;
 use serde_json::{Value, json};
 
 use super::rights::KindName;
@@ -19,6 +20,14 @@ pub(crate) fn policies(kinds: &[KindName]) -> Vec<Value> {
         [policy, binding]
     };
     policies.into_iter().flat_map(in_force).collect()
+}
+
+/// What an earlier install made for other kinds only, each after what puts it into force.
+pub(crate) fn left_over(kinds: &[KindName]) -> Result<Vec<Value>, BrokenTable> {
+    let name = |object: &Value| object["metadata"]["name"].clone();
+    let in_use: Vec<Value> = policies(kinds).iter().map(name).collect();
+    let ever_made = policies(&KindName::built_in()?);
+    Ok(ever_made.into_iter().rev().filter(|object| !in_use.contains(&name(object))).collect())
 }
 
 /// The notes are guarded on updates only: they name the UID of their object, which nobody knows before it exists.
@@ -130,6 +139,17 @@ mod tests {
                 ("jobferry-spec-managedby".to_owned(), words(&["rayjobs"])),
                 ("jobferry-spec-runpolicy-managedby".to_owned(), words(&["mpijobs", "jaxjobs"])),
             ]
+        );
+    }
+
+    #[test]
+    fn policies_for_other_kinds_only_are_left_over_and_their_bindings_go_first() {
+        let left = left_over(&named(&["JobSet", "MPIJob"])).unwrap();
+        let words: Vec<_> = left.iter().map(crate::manifests::name).collect();
+        let name = "jobferry-spec-managedby";
+        assert_eq!(
+            words,
+            [format!("validatingadmissionpolicybinding/{name}"), format!("validatingadmissionpolicy/{name}")]
         );
     }
 

@@ -1,13 +1,19 @@
 //! What the dispatcher must be allowed to do with kinds other than Job. Always in roles of their own: whoever applies the
 //! others again, or renews a worker, does not take these away.
 
-use std::str::FromStr;
+use std::{fmt, str::FromStr};
 
 use jobferry_api::{GROUP, Guard, SYSTEM_NAMESPACE, rights};
-use jobferry_core::kind::{Kind, Table};
+use jobferry_core::kind::{BrokenTable, Kind, Table};
+use jobferry_kubeio::{self as kubeio, CallError};
+use kube::Client;
 use serde_json::{Value, json};
 
+use crate::install::DEADLINE;
+
 const ROLE: &str = "jobferry-dispatcher-kinds";
+/// Where roles are.
+const RBAC: &str = "/apis/rbac.authorization.k8s.io/v1";
 
 /// A kind that was named on the command line.
 #[derive(Debug, Clone, PartialEq)]
@@ -19,6 +25,16 @@ pub(crate) struct KindName {
 }
 
 impl KindName {
+    /// Every kind that is known beside Jobs.
+    pub(super) fn built_in() -> Result<Vec<Self>, BrokenTable> {
+        let table = Table::built_in()?;
+        Ok(table.iter().filter(|(_, kind)| kind.group != "batch").map(|(_, kind)| Self::of(kind)).collect())
+    }
+
+    fn of(kind: &Kind) -> Self {
+        Self { group: kind.group.clone(), plural: kind.plural.clone(), built_in: Some(Box::new(kind.clone())) }
+    }
+
     /// The version to watch over.
     pub(super) fn version(&self) -> &str {
         self.built_in.as_ref().map_or("*", |kind| &kind.version)
@@ -28,6 +44,13 @@ impl KindName {
     pub(super) fn managed_by(&self) -> Option<(String, Guard)> {
         let managed_by = self.built_in.as_ref()?.managed_by.as_ref()?;
         Some((managed_by.path.to_string(), managed_by.guard))
+    }
+}
+
+impl fmt::Display for KindName {
+    /// In full, as it can be named again.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.plural, self.group)
     }
 }
 
@@ -42,8 +65,7 @@ impl FromStr for KindName {
                     "Jobs are dispatched in any case, and the dispatcher may not delete them: leave it out".into()
                 );
             }
-            let built_in = Some(Box::new(kind.clone()));
-            return Ok(Self { group: kind.group.clone(), plural: kind.plural.clone(), built_in });
+            return Ok(Self::of(kind));
         }
         // One of a user's own is known by its full name only.
         let plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || ".-".contains(c);
@@ -57,6 +79,60 @@ impl FromStr for KindName {
             ),
         }
     }
+}
+
+/// The kinds that the dispatcher may handle on the management cluster already.
+pub(crate) async fn allowed_on_manager(manager: &Client) -> Result<Vec<KindName>, CallError> {
+    allowed_by(manager, ROLE, None).await
+}
+
+/// The kinds that a role allows; none if there is no such role.
+pub(crate) async fn allowed_by(
+    client: &Client,
+    role: &str,
+    namespace: Option<&str>,
+) -> Result<Vec<KindName>, CallError> {
+    let path = match namespace {
+        Some(namespace) => format!("{RBAC}/namespaces/{namespace}/roles/{role}"),
+        None => format!("{RBAC}/clusterroles/{role}"),
+    };
+    match kubeio::get(client, &path, DEADLINE).await {
+        Ok(role) => Ok(kinds_in(&role)),
+        Err(error) if error.is_not_found() => Ok(Vec::new()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Those that a role of ours names.
+fn kinds_in(role: &Value) -> Vec<KindName> {
+    let words = |rule: &Value, part: &str| -> Vec<String> {
+        rule[part].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
+    };
+    let mut kinds = Vec::new();
+    for rule in role["rules"].as_array().into_iter().flatten() {
+        for group in words(rule, "apiGroups").iter().filter(|group| *group != GROUP) {
+            // What is no name of a kind is the status of one.
+            let named =
+                words(rule, "resources").into_iter().filter_map(|plural| format!("{plural}.{group}").parse().ok());
+            kinds.extend(named);
+        }
+    }
+    kinds
+}
+
+/// What was allowed before stays allowed: mirrors of those kinds may be running.
+pub(crate) fn added(mut allowed: Vec<KindName>, named: &[KindName]) -> Vec<KindName> {
+    for kind in named {
+        if !allowed.contains(kind) {
+            allowed.push(kind.clone());
+        }
+    }
+    allowed
+}
+
+/// Kinds as they are told.
+pub(crate) fn words(kinds: &[KindName]) -> String {
+    kinds.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
 
 /// The role on the management cluster: users' objects are read, their status and our notes on them written (which the
@@ -106,6 +182,17 @@ mod tests {
         for wrong in ["EtlRun", "*.example.dev", "etlruns.", "secrets", "Job", "jobs.batch", ""] {
             assert!(named(wrong).is_err(), "{wrong}");
         }
+    }
+
+    #[test]
+    fn kinds_are_added_to_those_of_the_role_that_is_there() {
+        let named = |words: &[&str]| words.iter().map(|word| word.parse().unwrap()).collect::<Vec<KindName>>();
+        let before = named(&["JobSet", "etlruns.workloads.example.dev"]);
+        assert_eq!(kinds_in(&on_manager(&before)[0]), before);
+        assert_eq!(kinds_in(&json!({"rules": on_worker(&before)})), before);
+        assert_eq!(kinds_in(&json!({"rules": null})), []);
+        let all = named(&["JobSet", "etlruns.workloads.example.dev", "RayJob"]);
+        assert_eq!(added(before, &named(&["RayJob", "jobsets.jobset.x-k8s.io"])), all);
     }
 
     #[test]

@@ -47,10 +47,14 @@ pub(crate) struct Args {
     /// Make those namespaces that the worker does not have
     #[arg(long, requires = "namespaces")]
     create_namespaces: bool,
-    /// Kinds that may be mirrored beside Jobs, for example JobSet,RayJob: the dispatcher gets rights on them
+    /// Kinds that may be mirrored beside Jobs, for example JobSet,RayJob: the dispatcher gets rights on them, with --renew in
+    /// addition to those that it has
     #[arg(long = "kind", value_delimiter = ',', value_name = "KIND")]
     kinds: Vec<KindName>,
-    /// Make new credentials for a worker that is joined already, or add namespaces to it
+    /// With --renew, only the kinds that are named: the dispatcher loses its rights on others, and sight of their mirrors
+    #[arg(long, requires_all = ["kinds", "renew"])]
+    replace_kinds: bool,
+    /// Make new credentials for a worker that is joined already, or add namespaces or kinds to it
     #[arg(long)]
     renew: bool,
     /// Print the manifests for one side instead of changing anything there
@@ -92,7 +96,9 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let namespaces = known::namespaces(known.as_ref(), &args.namespaces)?;
     preflight::reach(&way).await?;
     check_tokens(&worker).await?;
-    let joining = Joining { args: &args, way, origin, namespaces, manager, installed, worker };
+    let kinds =
+        known::kinds(&worker, &Rights { origin: &origin, namespaces: &namespaces, kinds: &args.kinds }, &args).await?;
+    let joining = Joining { args: &args, way, origin, namespaces, kinds, manager, installed, worker };
     if args.print == Some(Side::Manager) {
         let token = joining.token().await?;
         print!("{}", manifests::yaml(&joining.on_manager(&token))?);
@@ -113,6 +119,11 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
 fn print_for_worker(args: &Args, origin: &str, namespaces: &[String]) -> anyhow::Result<()> {
     let made = namespaces.iter().filter(|name| args.create_namespaces && *name != SYSTEM_NAMESPACE);
     let mut objects: Vec<Value> = made.map(|name| namespace(name)).collect();
+    if args.renew && !args.kinds.is_empty() && !args.replace_kinds {
+        eprintln!(
+            "the worker was not asked which kinds it takes already: name all of them, these rights replace others"
+        );
+    }
     objects.extend(Rights { origin, namespaces, kinds: &args.kinds }.objects());
     print!("{}", manifests::yaml(&objects)?);
     Ok(())

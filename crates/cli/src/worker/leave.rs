@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use jobferry_api::{SYSTEM_NAMESPACE, Span, Worker};
-use jobferry_kubeio::{self as kubeio, CallError};
+use jobferry_kubeio as kubeio;
 use kube::Client;
 use serde_json::{Value, json};
 
@@ -14,7 +14,10 @@ use super::{
     rights::Rights,
     tend,
 };
-use crate::{install::DEADLINE, target::Target};
+use crate::{
+    install::{DEADLINE, delete},
+    target::Target,
+};
 
 /// Between two looks at what is still placed there: each lists all Jobs.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
@@ -162,13 +165,4 @@ async fn clear(cluster: &Client, rights: &Rights<'_>) -> anyhow::Result<()> {
         }
     }
     Ok(())
-}
-
-async fn delete(client: &Client, path: &str, uid: Option<&str>) -> anyhow::Result<()> {
-    let preconditions = uid.map(|uid| json!({"uid": uid}));
-    let options = json!({"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": preconditions});
-    match kubeio::delete(client, path, options.to_string().into_bytes(), DEADLINE).await {
-        Err(error) if !CallError::is_not_found(&error) => Err(error).with_context(|| format!("cannot delete {path}")),
-        _ => Ok(()),
-    }
 }

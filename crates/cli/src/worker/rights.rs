@@ -33,6 +33,19 @@ impl Rights<'_> {
         format!("jobferry-{}", short.to_ascii_lowercase())
     }
 
+    /// The name of the role for kinds beside Jobs.
+    pub(super) fn role_for_kinds(&self) -> String {
+        format!("{}-kinds", self.name())
+    }
+
+    /// Where mirrors may be: in these namespaces, or anywhere.
+    pub(super) fn places(&self) -> Vec<Option<&str>> {
+        if self.namespaces.is_empty() {
+            return vec![None];
+        }
+        self.namespaces.iter().map(|namespace| Some(namespace.as_str())).collect()
+    }
+
     /// The account that the dispatcher's tokens speak for. They end with its Secret: who deletes that revokes them all.
     pub(super) fn account(&self) -> Account {
         Account { namespace: SYSTEM_NAMESPACE.into(), name: self.name(), secret: Some(self.name()) }
@@ -61,11 +74,8 @@ impl Rights<'_> {
         }
         let kinds = kinds::rights::on_worker(self.kinds);
         if !kinds.is_empty() {
-            let everywhere = [None];
-            let places: Vec<_> = self.namespaces.iter().map(|namespace| Some(namespace.as_str())).collect();
-            for namespace in if places.is_empty() { &everywhere[..] } else { &places } {
-                objects.extend(self.granted(&format!("{name}-kinds"), *namespace, &kinds));
-            }
+            let role = self.role_for_kinds();
+            objects.extend(self.places().into_iter().flat_map(|place| self.granted(&role, place, &kinds)));
         }
         // By another name: its namespace may take mirrors too.
         objects.extend(self.granted(&format!("{name}-token"), Some(SYSTEM_NAMESPACE), &[self.own_token()]));

@@ -8,9 +8,12 @@ use jobferry_kubeio as kubeio;
 use kube::Client;
 use serde::Deserialize;
 
+use super::Args;
 use crate::{
     install::DEADLINE,
-    worker::{WORKERS, check_ours},
+    kinds::rights::{self, KindName},
+    trouble::OfWorker,
+    worker::{WORKERS, check_ours, rights::Rights},
 };
 
 /// The Workers that there are; `None` where nothing is installed yet.
@@ -76,6 +79,22 @@ pub(super) fn namespaces(known: Option<&Worker>, added: &[String]) -> anyhow::Re
         None => Ok(Vec::new()),
         Some(held) => Ok(held.iter().chain(added.iter().filter(|name| !held.contains(name))).cloned().collect()),
     }
+}
+
+/// The kinds that a worker takes beside Jobs: those that are named, and those that it takes already in any of its places.
+/// If neither kinds nor places are added, what there is stays as it is.
+pub(super) async fn kinds(worker: &Client, named: &Rights<'_>, args: &Args) -> anyhow::Result<Vec<KindName>> {
+    let mut kinds = Vec::new();
+    let adds = !args.kinds.is_empty() || !args.namespaces.is_empty();
+    if args.renew && !args.replace_kinds && adds {
+        for place in named.places() {
+            let allowed = rights::allowed_by(worker, &named.role_for_kinds(), place).await;
+            let words = "cannot read which kinds the worker takes already (name all, with --replace-kinds)";
+            let allowed = allowed.context(OfWorker(words.into()))?;
+            kinds = rights::added(kinds, &allowed);
+        }
+    }
+    Ok(rights::added(kinds, named.kinds))
 }
 
 #[cfg(test)]

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{Args, words};
 use crate::{
     install::{self, DEADLINE},
+    kinds::{self, rights::KindName},
     label::Label,
     manifests,
     trouble::OfWorker,
@@ -27,6 +28,8 @@ pub(super) struct Joining<'a> {
     pub(super) way: Way,
     pub(super) origin: String,
     pub(super) namespaces: Vec<String>,
+    /// Which kinds may be mirrored, those of an earlier join among them.
+    pub(super) kinds: Vec<KindName>,
     pub(super) manager: Client,
     /// The manager has our CRDs.
     pub(super) installed: bool,
@@ -35,7 +38,7 @@ pub(super) struct Joining<'a> {
 
 impl Joining<'_> {
     fn rights(&self) -> Rights<'_> {
-        Rights { origin: &self.origin, namespaces: &self.namespaces, kinds: &self.args.kinds }
+        Rights { origin: &self.origin, namespaces: &self.namespaces, kinds: &self.kinds }
     }
 
     /// The objects to make on the worker, once it is sure that all can be made, there and on the manager.
@@ -78,6 +81,9 @@ impl Joining<'_> {
         for object in to_make {
             install::apply(&self.worker, &manifests::collection(&object)?, &object).await?;
             say(format!("on the worker: {} applied", manifests::name(&object)));
+        }
+        if !self.kinds.is_empty() {
+            eprintln!("on the worker: mirrors beside Jobs may be {}", kinds::rights::words(&self.kinds));
         }
         let token = self.token().await?;
         let ends = token::read(&token).map(|claims| format!(" until {}", claims.expires)).unwrap_or_default();
