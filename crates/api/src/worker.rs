@@ -65,6 +65,11 @@ impl WorkerSpec {
     pub fn dispatcher(&self) -> &str {
         self.managed_by.as_deref().unwrap_or(managed_by::DISPATCHER)
     }
+
+    /// The same, if it is another than the one that usually is alone.
+    pub fn other_dispatcher(&self) -> Option<&str> {
+        self.managed_by.as_deref().filter(|name| *name != managed_by::DISPATCHER)
+    }
 }
 
 /// What the dispatcher knows of a worker.

@@ -45,7 +45,7 @@ pub(crate) struct Args {
 /// Runs until Ctrl-C or SIGTERM.
 pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     log_to_stderr(args.log_json, LOGGED);
-    own_name::check(&args.managed_by, &[managed_by::LOCAL, managed_by::CANARY, managed_by::MULTIKUEUE])?;
+    own_name::check_dispatcher(&args.managed_by)?;
     let manager = args.target.client().await?;
     delegation::check_version(&manager).await?;
     if args.install {
@@ -91,11 +91,15 @@ async fn serve_metrics(address: Option<&str>, vitals: Arc<Vitals>, shutdown: Can
 
 /// The lease of the dispatcher that works for this value of managedBy.
 pub(crate) fn lease(managed_by: &str) -> Lease {
-    let name = match managed_by {
+    Lease { namespace: SYSTEM_NAMESPACE.into(), name: lease_name(managed_by), identity: identity() }
+}
+
+/// What it is called.
+pub(crate) fn lease_name(managed_by: &str) -> String {
+    match managed_by {
         managed_by::DISPATCHER => DISPATCHER_LEASE.to_owned(),
         other => own_name::lease("dispatcher", other),
-    };
-    Lease { namespace: SYSTEM_NAMESPACE.into(), name, identity: identity() }
+    }
 }
 
 /// Unique to this process: in a pod the host name is the pod's.

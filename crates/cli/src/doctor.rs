@@ -9,7 +9,7 @@ mod manager;
 mod visit;
 mod worker;
 
-use std::process::ExitCode;
+use std::{collections::BTreeSet, process::ExitCode};
 
 use futures::{StreamExt, stream};
 use jobferry_api::Worker;
@@ -134,6 +134,10 @@ async fn examine(client: &Client, now: Timestamp) -> Vec<Finding> {
             findings.push(Finding::bad("workers", "there are none", mend));
         }
         Ok(Workers { items }) => {
+            let others: BTreeSet<&str> = items.iter().filter_map(|worker| worker.spec.other_dispatcher()).collect();
+            for name in others {
+                findings.push(manager::dispatcher(client, name, now).await);
+            }
             let visits = items.iter().map(|worker| visit::examine(client, worker));
             let seen: Vec<_> = stream::iter(visits).buffered(VISITED_AT_ONCE).collect().await;
             for (worker, seen) in items.iter().zip(seen) {

@@ -2,6 +2,7 @@
 
 use anyhow::bail;
 use job_api::managed_by;
+use jobferry_api::managed_by as ours;
 
 /// Refuses what no Job can bear, and the names of others.
 pub(crate) fn check(name: &str, others: &[&str]) -> anyhow::Result<()> {
@@ -12,6 +13,11 @@ pub(crate) fn check(name: &str, others: &[&str]) -> anyhow::Result<()> {
         bail!("--managed-by {name}: another controller answers to this name; choose your own");
     }
     Ok(())
+}
+
+/// The same for a dispatcher.
+pub(crate) fn check_dispatcher(name: &str) -> anyhow::Result<()> {
+    check(name, &[ours::LOCAL, ours::CANARY, ours::MULTIKUEUE])
 }
 
 /// One lease a value of managedBy: `job-controller-local.jobferry.dev` for the job-controller of `jobferry.dev/local`.

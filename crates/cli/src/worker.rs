@@ -12,14 +12,14 @@ mod way;
 
 use std::process::ExitCode;
 
-use anyhow::ensure;
+use anyhow::{bail, ensure};
 pub(crate) use connected::wait_until_connected;
 pub(crate) use preflight::{Need, missing};
 pub(crate) use rights::needed;
 
 use jobferry_api::{Worker, managed_by};
 
-use crate::target::Target;
+use crate::{own_name, target::Target};
 
 /// Where the API server keeps Workers.
 pub(crate) const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
@@ -70,20 +70,29 @@ pub(crate) fn check_name(name: &str) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What join made, and leave takes away, is the first dispatcher's: another one's Worker has an account of its own making.
-fn check_ours(worker: &Worker) -> anyhow::Result<()> {
-    let (name, dispatcher) = (worker.metadata.name.as_deref().unwrap_or_default(), worker.spec.dispatcher());
-    ensure!(
-        dispatcher == managed_by::DISPATCHER,
-        "worker {name} is used by the dispatcher of {dispatcher}, and was not made by join: change its Secret yourself, or \
-         remove it with `kubectl delete worker {name}` while that dispatcher runs"
-    );
-    Ok(())
+/// The dispatcher that uses a worker, by the value of managedBy that it answers to: the one that a Worker names which is
+/// there, or else the one that is named here. What join makes and leave takes away is that dispatcher's only.
+fn dispatcher_of(registered: Option<&Worker>, named: Option<&str>) -> anyhow::Result<String> {
+    let Some(worker) = registered else {
+        let name = named.unwrap_or(managed_by::DISPATCHER);
+        own_name::check_dispatcher(name)?;
+        return Ok(name.to_owned());
+    };
+    let dispatcher = worker.spec.dispatcher();
+    if let Some(other) = named.filter(|named| *named != dispatcher) {
+        bail!(
+            "worker {} is used by the dispatcher of {dispatcher} and cannot be given to that of {other}; join the cluster a \
+             second time, by another name",
+            worker.metadata.name.as_deref().unwrap_or_default()
+        );
+    }
+    Ok(dispatcher.to_owned())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::check_name;
+    use super::*;
+    use serde_json::json;
 
     #[test]
     fn a_name_must_do_as_a_label_value_and_as_the_name_of_a_secret() {
@@ -91,5 +100,30 @@ mod tests {
             assert_eq!(check_name(name).is_ok(), good, "{name}");
         }
         assert!(check_name(&"a".repeat(64)).is_err());
+    }
+
+    #[test]
+    fn a_worker_stays_with_its_dispatcher() {
+        let of = |managed_by: Option<&str>| -> Worker {
+            let spec = json!({"kubeconfigSecret": "eu-1", "managedBy": managed_by});
+            let worker = json!({"apiVersion": "v1", "kind": "Worker", "metadata": {"name": "eu-1"}, "spec": spec});
+            serde_json::from_value(worker).unwrap()
+        };
+        let (first, other) = (managed_by::DISPATCHER, "example.com/other");
+        for (registered, named, expected) in [
+            (None, None, Ok(first)),
+            (None, Some(other), Ok(other)),
+            (None, Some(managed_by::MULTIKUEUE), Err("another controller answers to this name")),
+            (Some(of(None)), None, Ok(first)),
+            (Some(of(Some(other))), None, Ok(other)),
+            (Some(of(Some(other))), Some(other), Ok(other)),
+            (Some(of(None)), Some(other), Err("eu-1 is used by the dispatcher of jobferry.dev/dispatcher")),
+        ] {
+            match (dispatcher_of(registered.as_ref(), named), expected) {
+                (Ok(found), Ok(expected)) => assert_eq!(found, expected),
+                (Err(found), Err(words)) => assert!(found.to_string().contains(words), "{found}"),
+                (found, expected) => panic!("{named:?}: {found:?} instead of {expected:?}"),
+            }
+        }
     }
 }

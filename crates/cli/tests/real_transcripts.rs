@@ -58,7 +58,12 @@ async fn on_real_clusters() {
     );
     let dispatcher = "exec jobferry dispatcher --install --metrics-address '' 2>dispatcher.log";
     let _dispatcher = Background::start(terminal.command(dispatcher));
-    let mut misfits = [terminal.play("real-clusters"), terminal.play("real-no-permission")].concat();
+    let mut misfits = terminal.play("real-clusters");
+    let other = "exec jobferry dispatcher --managed-by example.com/other --metrics-address '' 2>other.log";
+    let other = Background::start(terminal.command(other));
+    misfits.extend(terminal.play("real-second-dispatcher"));
+    drop(other);
+    misfits.extend(terminal.play("real-no-permission"));
     let client = manager.client(User::Admin).await.unwrap();
     for (path, object) in stale_worker(&expired) {
         kubeio::create(&client, path, object.to_string().into_bytes(), Duration::from_secs(10)).await.unwrap();

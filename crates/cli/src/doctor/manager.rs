@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use jobferry_api::{DISPATCHER_LEASE, SYSTEM_NAMESPACE};
+use jobferry_api::{SYSTEM_NAMESPACE, managed_by};
 use jobferry_kubeio::{self as kubeio, CallError};
 use k8s_openapi::{api::coordination::v1::Lease, jiff::Timestamp};
 use kube::Client;
@@ -10,6 +10,7 @@ use kube::Client;
 use super::{Finding, clock, kinds};
 use crate::{
     delegation,
+    dispatcher::lease_name,
     install::DEADLINE,
     server_version::{self, is_too_old},
     table::age,
@@ -34,12 +35,11 @@ const RIGHTS: [(&str, &str, &str); 5] = [
 pub(super) async fn examine(client: &Client, now: Timestamp) -> Result<Vec<Finding>, Finding> {
     let answered = server_version::read(client).await;
     let answered = answered.map_err(|error| Finding::refused("manager", &error, "look at its API server"))?;
-    let lease = format!("/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases/{DISPATCHER_LEASE}");
     let mut findings = vec![version(&answered)];
     findings.extend(clock::examine(client, "clock", "the manager").await);
     findings.push(rights(client).await);
     findings.push(delegates(delegation::probe(client).await));
-    findings.push(dispatcher(kubeio::get(client, &lease, DEADLINE).await, now));
+    findings.push(dispatcher(client, managed_by::DISPATCHER, now).await);
     findings.extend(kinds::examine(client).await);
     Ok(findings)
 }
@@ -77,12 +77,30 @@ fn delegates(kept: Result<bool, CallError>) -> Finding {
     }
 }
 
-fn dispatcher(lease: Result<Lease, CallError>, now: Timestamp) -> Finding {
-    let what = DISPATCHER;
-    let start = "jobferry dispatcher (untouched Jobs look as if they ran)";
+/// The dispatcher that answers to this value of managedBy.
+pub(super) async fn dispatcher(client: &Client, name: &str, now: Timestamp) -> Finding {
+    let leases = format!("/apis/coordination.k8s.io/v1/namespaces/{SYSTEM_NAMESPACE}/leases");
+    let lease = kubeio::get(client, &format!("{leases}/{}", lease_name(name)), DEADLINE).await;
+    holder(name, lease, now)
+}
+
+/// The command that starts it.
+pub(super) fn to_start(name: &str) -> String {
+    match name {
+        managed_by::DISPATCHER => "jobferry dispatcher".to_owned(),
+        other => format!("jobferry dispatcher --managed-by {other}"),
+    }
+}
+
+fn holder(name: &str, lease: Result<Lease, CallError>, now: Timestamp) -> Finding {
+    let what = match name {
+        managed_by::DISPATCHER => DISPATCHER.to_owned(),
+        other => format!("{DISPATCHER} {other}"),
+    };
+    let start = format!("{} (untouched Jobs look as if they ran)", to_start(name));
     match lease {
         Err(error) if error.is_not_found() => Finding::bad(what, "no dispatcher has ever held the lease", start),
-        Err(error) => Finding::refused(what, &error, "look at the API server"),
+        Err(error) => Finding::refused(&what, &error, "look at the API server"),
         Ok(lease) => {
             let spec = lease.spec.unwrap_or_default();
             let holder = spec.holder_identity.unwrap_or_default();
@@ -115,8 +133,10 @@ mod tests {
             let time = format!("{:.6}", ago(seconds));
             serde_json::from_value(json!({"metadata": {}, "spec": {"holderIdentity": "a", "renewTime": time}})).unwrap()
         };
-        assert_eq!(dispatcher(Ok(lease(5)), NOW).result, Judgement::Ok);
-        assert_eq!(dispatcher(Ok(lease(60)), NOW).result, Judgement::Wrong);
+        assert_eq!(holder(managed_by::DISPATCHER, Ok(lease(5)), NOW).result, Judgement::Ok);
+        let down = holder("example.com/other", Ok(lease(60)), NOW);
+        assert_eq!((down.what.as_str(), down.result), ("dispatcher example.com/other", Judgement::Wrong));
+        assert!(down.mend.unwrap().starts_with("jobferry dispatcher --managed-by example.com/other "));
     }
 
     #[test]

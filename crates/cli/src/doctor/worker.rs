@@ -8,7 +8,7 @@ use jobferry_api::{
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
-use super::Finding;
+use super::{Finding, manager};
 use crate::{
     server_version::{OLDEST_MINOR, is_too_old},
     table::age,
@@ -36,7 +36,8 @@ fn connection(worker: &Worker, name: &str, now: Timestamp) -> Finding {
         (None, Some(connected)) if connected.status == "True" => {
             let cordoned = if worker.spec.cordoned { ", cordoned" } else { "" };
             let version = status.version.unwrap_or_default();
-            let says = format!("connected, {version}{cordoned}");
+            let other = worker.spec.other_dispatcher().map(|name| format!(", used by {name}")).unwrap_or_default();
+            let says = format!("connected, {version}{cordoned}{other}");
             if is_too_old(&version) {
                 return Finding::bad(what, says, format!("upgrade it to Kubernetes 1.{OLDEST_MINOR} or newer"));
             }
@@ -47,7 +48,9 @@ fn connection(worker: &Worker, name: &str, now: Timestamp) -> Finding {
             let says = format!("no answer{since}: {}", connected.message);
             Finding::bad(what, says, format!("bring the cluster back, or `jobferry worker forget {name}`"))
         }
-        (None, None) => Finding::bad(what, "no dispatcher has looked at it", "jobferry dispatcher"),
+        (None, None) => {
+            Finding::bad(what, "no dispatcher has looked at it", manager::to_start(worker.spec.dispatcher()))
+        }
     }
 }
 

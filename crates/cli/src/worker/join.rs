@@ -11,7 +11,8 @@ mod make;
 mod words;
 
 use anyhow::{Context as _, ensure};
-use jobferry_api::SYSTEM_NAMESPACE;
+use jobferry_api::{SYSTEM_NAMESPACE, managed_by};
+use jobferry_core::ownership::origin;
 use jobferry_kubeio as kubeio;
 use kube::Client;
 use serde_json::{Value, json};
@@ -54,6 +55,10 @@ pub(crate) struct Args {
     /// With --renew, only the kinds that are named: the dispatcher loses its rights on others, and sight of their mirrors
     #[arg(long, requires_all = ["kinds", "renew"])]
     replace_kinds: bool,
+    /// The dispatcher that is to use the worker, by the name of its own --managed-by [default: jobferry.dev/dispatcher, with
+    /// --renew that of the worker]
+    #[arg(long, value_name = "NAME")]
+    managed_by: Option<String>,
     /// Make new credentials for a worker that is joined already, or add namespaces or kinds to it
     #[arg(long)]
     renew: bool,
@@ -78,12 +83,18 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     super::check_name(&args.name)?;
     let manager = args.target.client().await?;
     let manager_version = preflight::version(&manager, Whose::Manager).await?;
-    let origin = preflight::identity(&manager, Whose::Manager).await?;
+    let managers_identity = preflight::identity(&manager, Whose::Manager).await?;
     let registered = known::workers(&manager).await?;
     let installed = registered.is_some();
     let registered = registered.unwrap_or_default();
+    let known = registered.iter().find(|worker| worker.metadata.name.as_ref() == Some(&args.name));
+    let dispatcher = super::dispatcher_of(known, args.managed_by.as_deref())?;
+    ensure!(
+        args.kinds.is_empty() || dispatcher == managed_by::DISPATCHER,
+        "--kind: the dispatcher of {dispatcher} ferries Jobs only"
+    );
+    let origin = origin(&managers_identity, &dispatcher);
     if args.print == Some(Side::Worker) {
-        let known = registered.iter().find(|worker| worker.metadata.name.as_ref() == Some(&args.name));
         return print_for_worker(&args, &origin, &known::namespaces(known, &args.namespaces)?);
     }
     let admin = args.admin.target().context("--worker-kubeconfig FILE is needed: an administrator's")?;
@@ -91,14 +102,14 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let worker = admin.client().await?;
     let worker_version = preflight::version(&worker, Whose::Worker).await?;
     let identity = preflight::identity(&worker, Whose::Worker).await?;
-    ensure!(identity != origin, "this is the management cluster itself; it cannot be its own worker");
-    let known = known::check(&registered, &args.name, &identity, args.renew)?;
+    ensure!(identity != managers_identity, "this is the management cluster itself; it cannot be its own worker");
+    let known = known::check(&registered, &args.name, &dispatcher, &identity, args.renew)?;
     let namespaces = known::namespaces(known.as_ref(), &args.namespaces)?;
     preflight::reach(&way).await?;
     check_tokens(&worker).await?;
     let kinds =
         known::kinds(&worker, &Rights { origin: &origin, namespaces: &namespaces, kinds: &args.kinds }, &args).await?;
-    let joining = Joining { args: &args, way, origin, namespaces, kinds, manager, installed, worker };
+    let joining = Joining { args: &args, way, origin, dispatcher, namespaces, kinds, manager, installed, worker };
     if args.print == Some(Side::Manager) {
         let token = joining.token().await?;
         print!("{}", manifests::yaml(&joining.on_manager(&token))?);

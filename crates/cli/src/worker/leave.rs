@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail, ensure};
 use jobferry_api::{SYSTEM_NAMESPACE, Span, Worker};
+use jobferry_core::ownership::origin;
 use jobferry_kubeio as kubeio;
 use kube::Client;
 use serde_json::{Value, json};
@@ -42,6 +43,9 @@ pub(crate) struct Args {
     name: String,
     #[command(flatten)]
     admin: Admin,
+    /// The dispatcher that the worker was joined for, if its Worker is gone already [default: jobferry.dev/dispatcher]
+    #[arg(long, value_name = "NAME")]
+    managed_by: Option<String>,
     /// How long to wait for the workloads that are placed there, for example 1h [default: not at all]
     #[arg(long, value_name = "TIME")]
     wait: Option<Span>,
@@ -50,16 +54,15 @@ pub(crate) struct Args {
 /// Removes the worker and what join made for it.
 pub(super) async fn run(args: Args) -> anyhow::Result<()> {
     let (name, manager) = (&args.name, args.target.client().await?);
-    let origin = preflight::identity(&manager, Whose::Manager).await?;
-    let rights = Rights { origin: &origin, namespaces: &[], kinds: &[] };
+    let identity = preflight::identity(&manager, Whose::Manager).await?;
     let registered = match tend::read(&manager, name).await {
         Ok(worker) => Some(worker),
         Err(error) if tend::is_gone(&error) && args.admin.is_named() => None,
         Err(error) => return Err(error),
     };
-    if let Some(worker) = &registered {
-        super::check_ours(worker)?;
-    }
+    let dispatcher = super::dispatcher_of(registered.as_ref(), args.managed_by.as_deref())?;
+    let origin = origin(&identity, &dispatcher);
+    let rights = Rights { origin: &origin, namespaces: &[], kinds: &[] };
     let cluster = match args.admin.target() {
         None => None,
         Some(admin) => {

@@ -18,7 +18,7 @@ use crate::kinds::{self, rights::KindName};
 
 /// One dispatcher's standing on one worker.
 pub(super) struct Rights<'a> {
-    /// The identity of the management cluster: two managers that share a worker do not share an account.
+    /// Whose mirrors these are: two managers, or two dispatchers of one, that share a worker do not share an account.
     pub(super) origin: &'a str,
     /// Where mirrors may be; empty: everywhere.
     pub(super) namespaces: &'a [String],
@@ -29,8 +29,14 @@ pub(super) struct Rights<'a> {
 impl Rights<'_> {
     /// The name of everything that is made there.
     pub(super) fn name(&self) -> String {
-        let short: String = self.origin.chars().filter(char::is_ascii_alphanumeric).take(8).collect();
-        format!("jobferry-{}", short.to_ascii_lowercase())
+        let short = |text: &str| -> String {
+            text.chars().filter(char::is_ascii_alphanumeric).take(8).map(|c| c.to_ascii_lowercase()).collect()
+        };
+        // A dispatcher with a name of its own adds to the identity of the manager, behind a dot.
+        match self.origin.split_once('.') {
+            None => format!("jobferry-{}", short(self.origin)),
+            Some((identity, own)) => format!("jobferry-{}-{}", short(identity), short(own)),
+        }
     }
 
     /// The name of the role for kinds beside Jobs.
@@ -206,6 +212,17 @@ mod tests {
         };
         assert_eq!(roles(&[]), ["ClusterRole -/jobferry-3f2b9c1e-kinds"]);
         assert_eq!(roles(&["ml".to_owned()]), ["Role ml/jobferry-3f2b9c1e-kinds"]);
+    }
+
+    #[test]
+    fn dispatchers_of_one_manager_have_accounts_of_their_own() {
+        let name = |dispatcher: &str| {
+            let origin = jobferry_core::ownership::origin(ORIGIN, dispatcher);
+            Rights { origin: &origin, namespaces: &[], kinds: &[] }.name()
+        };
+        assert_eq!(name(jobferry_api::managed_by::DISPATCHER), "jobferry-3f2b9c1e");
+        assert_eq!(name("example.com/other"), "jobferry-3f2b9c1e-89671278");
+        assert_ne!(name("example.com/one"), name("example.com/other"));
     }
 
     #[test]

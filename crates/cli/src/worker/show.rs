@@ -76,17 +76,27 @@ pub(super) async fn list(args: ListArgs) -> anyhow::Result<()> {
 }
 
 fn table(workers: &[Worker], now: Timestamp) -> Table {
-    let mut table = Table::new(["NAME", "STATUS", "VERSION", "UNFINISHED", "CREDENTIAL", "AGE"]);
+    let mut titles = vec!["NAME", "STATUS", "VERSION", "UNFINISHED", "CREDENTIAL", "AGE"];
+    // Most managers have one dispatcher, and need not be told its name.
+    let several = workers.iter().any(|worker| worker.spec.other_dispatcher().is_some());
+    if several {
+        titles.push("MANAGED-BY");
+    }
+    let mut table = Table::with_titles(&titles);
     for worker in workers {
         let status = worker.status.clone().unwrap_or_default();
-        table.row([
+        let mut cells = vec![
             name_of(worker).to_owned(),
             health(worker, now).words(worker.spec.cordoned),
             status.version.unwrap_or_else(|| "-".into()),
             status.unfinished.map_or_else(|| "-".into(), |count| count.to_string()),
             status.credential_expires.map_or_else(|| "-".into(), |Time(at)| left(at, now)),
             worker.metadata.creation_timestamp.as_ref().map_or_else(|| "-".into(), |Time(at)| age(*at, now)),
-        ]);
+        ];
+        if several {
+            cells.push(worker.spec.dispatcher().to_owned());
+        }
+        table.add(cells);
     }
     table
 }
@@ -156,6 +166,9 @@ fn description(worker: &Worker, now: Timestamp) -> Result<String, std::fmt::Erro
     line("Name", name_of(worker))?;
     line("Labels", &labels.collect::<Vec<_>>().join(","))?;
     line("Status", &health(worker, now).words(worker.spec.cordoned))?;
+    if let Some(dispatcher) = worker.spec.other_dispatcher() {
+        line("Managed by", dispatcher)?;
+    }
     line("Credentials", &format!("secret {secret}"))?;
     line("Namespaces", &worker.spec.namespaces.as_ref().map_or_else(|| "all".to_owned(), |names| names.join(",")))?;
     for (key, value) in [
@@ -241,6 +254,18 @@ mod tests {
                         eu-1   Connected,Cordoned   v1.35.8   12           23h          12h\n\
                         eu-1   Connected            v1.35.8   12           expired      12h\n";
         assert_eq!(table(&workers, noon()).to_string(), expected);
+    }
+
+    #[test]
+    fn another_dispatcher_is_named() {
+        let (ours, mut others) = (worker(false, &Value::Null), worker(false, &Value::Null));
+        others.spec.managed_by = Some("example.com/other".into());
+        let expected = "NAME   STATUS    VERSION   UNFINISHED   CREDENTIAL   AGE   MANAGED-BY\n\
+                        eu-1   Unknown   -         -            -            12h   jobferry.dev/dispatcher\n\
+                        eu-1   Unknown   -         -            -            12h   example.com/other\n";
+        assert_eq!(table(&[ours.clone(), others.clone()], noon()).to_string(), expected);
+        assert!(description(&others, noon()).unwrap().contains("Managed by:         example.com/other\n"));
+        assert!(!description(&ours, noon()).unwrap().contains("Managed by"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use crate::{
     install::DEADLINE,
     kinds::rights::{self, KindName},
     trouble::OfWorker,
-    worker::{WORKERS, check_ours, rights::Rights},
+    worker::{WORKERS, rights::Rights},
 };
 
 /// The Workers that there are; `None` where nothing is installed yet.
@@ -39,9 +39,16 @@ pub(super) async fn workers(manager: &Client) -> anyhow::Result<Option<Vec<Worke
 }
 
 /// The Worker of that name, which must be there to be renewed and must not be there to be joined.
-pub(super) fn check(workers: &[Worker], name: &str, identity: &str, renew: bool) -> anyhow::Result<Option<Worker>> {
+/// Every dispatcher may have the same cluster once.
+pub(super) fn check(
+    workers: &[Worker],
+    name: &str,
+    dispatcher: &str,
+    identity: &str,
+    renew: bool,
+) -> anyhow::Result<Option<Worker>> {
     let identity_of = |worker: &Worker| worker.status.as_ref().and_then(|status| status.identity.clone());
-    let ours = || workers.iter().filter(|worker| check_ours(worker).is_ok());
+    let ours = || workers.iter().filter(|worker| worker.spec.dispatcher() == dispatcher);
     let named = |worker: &&Worker| worker.metadata.name.as_deref() == Some(name);
     match (workers.iter().find(named), renew) {
         (Some(known), _) if identity_of(known).is_some_and(|known| known != identity) => bail!(
@@ -52,7 +59,7 @@ pub(super) fn check(workers: &[Worker], name: &str, identity: &str, renew: bool)
             bail!("worker {name} is joined already, and is this cluster; --renew makes new credentials for it")
         }
         (None, true) => bail!("there is no worker {name} to renew; leave --renew out to join it"),
-        (Some(known), true) => check_ours(known).map(|()| Some(known.clone())),
+        (Some(known), true) => Ok(Some(known.clone())),
         (None, false) => match ours().find(|worker| identity_of(worker).as_deref() == Some(identity)) {
             Some(other) => {
                 let other = other.metadata.name.as_deref().unwrap_or_default();
@@ -100,6 +107,7 @@ pub(super) async fn kinds(worker: &Client, named: &Rights<'_>, args: &Args) -> a
 #[cfg(test)]
 mod tests {
     use super::*;
+    use jobferry_api::managed_by;
     use serde_json::json;
 
     fn worker(name: &str, identity: Option<&str>) -> Worker {
@@ -125,13 +133,21 @@ mod tests {
             ("eu-2", "a", false, Err("joined already, as worker eu-1")),
             ("eu-2", "b", true, Err("no worker eu-2 to renew")),
         ] {
-            let found = check(&there, name, identity, renew).map(|known| known.is_some());
+            let found = check(&there, name, managed_by::DISPATCHER, identity, renew).map(|known| known.is_some());
             match (found, expected) {
                 (Ok(found), Ok(expected)) => assert_eq!(found, expected, "{name} {identity} {renew}"),
                 (Err(found), Err(words)) => assert!(found.to_string().contains(words), "{name} {identity}: {found}"),
                 (found, expected) => panic!("{name} {identity} {renew}: {found:?} instead of {expected:?}"),
             }
         }
+    }
+
+    #[test]
+    fn two_dispatchers_may_have_the_same_cluster() {
+        let mut there = [worker("eu-1", Some("a"))];
+        assert!(check(&there, "other-eu-1", "example.com/other", "a", false).is_ok());
+        there[0].spec.managed_by = Some("example.com/other".into());
+        assert!(check(&there, "other-eu-2", "example.com/other", "a", false).is_err());
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use anyhow::{Context as _, bail};
 use base64::{Engine, prelude::BASE64_STANDARD};
-use jobferry_api::{KUBECONFIG_KEY, SYSTEM_NAMESPACE, labels};
+use jobferry_api::{KUBECONFIG_KEY, SYSTEM_NAMESPACE, labels, managed_by};
 use jobferry_core::token;
 use jobferry_kubeio as kubeio;
 use kube::Client;
@@ -27,6 +27,8 @@ pub(super) struct Joining<'a> {
     pub(super) args: &'a Args,
     pub(super) way: Way,
     pub(super) origin: String,
+    /// Who is to use the worker, by its value of managedBy.
+    pub(super) dispatcher: String,
     pub(super) namespaces: Vec<String>,
     /// Which kinds may be mirrored, those of an earlier join among them.
     pub(super) kinds: Vec<KindName>,
@@ -126,6 +128,9 @@ impl Joining<'_> {
         let mut spec = json!({"kubeconfigSecret": name});
         if !namespaces.is_empty() {
             spec["namespaces"] = json!(namespaces);
+        }
+        if self.dispatcher != managed_by::DISPATCHER {
+            spec["managedBy"] = json!(self.dispatcher);
         }
         [
             json!({

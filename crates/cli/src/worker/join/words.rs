@@ -20,7 +20,8 @@ pub(super) fn not_in_use(name: &str, way: &Way) -> String {
 
 /// Something is made, and something is not.
 pub(super) fn half_way(error: anyhow::Error, args: &Args, done: &[String]) -> anyhow::Error {
-    let leave = format!("jobferry worker leave {}{}", args.name, args.admin);
+    let whose = args.managed_by.as_ref().map(|name| format!(" --managed-by {name}")).unwrap_or_default();
+    let leave = format!("jobferry worker leave {}{}{whose}", args.name, args.admin);
     error.context(format!(
         "stopped half way, after {} steps (the last: {}); the same command goes on from here, `{leave}` undoes them",
         done.len(),
