@@ -40,13 +40,15 @@ pub struct Collection<T> {
     fields: Option<String>,
     seed: u64,
     streamed: bool,
+    metadata_only: bool,
     resource_version: fn(&T) -> &str,
 }
 
 impl<T> Collection<T> {
     /// All objects below `path`, for example `/apis/batch/v1/jobs`.
     pub fn new(path: impl Into<String>, resource_version: fn(&T) -> &str) -> Self {
-        Self { path: path.into(), labels: None, fields: None, seed: 0, streamed: false, resource_version }
+        let (labels, fields, seed, streamed, metadata_only) = (None, None, 0, false, false);
+        Self { path: path.into(), labels, fields, seed, streamed, metadata_only, resource_version }
     }
 
     /// Only objects that match this label selector.
@@ -67,6 +69,13 @@ impl<T> Collection<T> {
     #[must_use]
     pub fn streamed(mut self, streamed: bool) -> Self {
         self.streamed = streamed;
+        self
+    }
+
+    /// Asks for the metadata of the objects, and for nothing else of them.
+    #[must_use]
+    pub fn metadata_only(mut self) -> Self {
+        self.metadata_only = true;
         self
     }
 
@@ -303,7 +312,9 @@ struct PageMeta {
 }
 
 async fn ask_for_page<T>(client: &Client, collection: &Collection<T>, params: &ListParams) -> Result<Bytes, CallError> {
-    let request = Request::new(&collection.path).list(params).map_err(|e| CallError::Transport(e.to_string()))?;
+    let request = Request::new(&collection.path);
+    let request = if collection.metadata_only { request.list_metadata(params) } else { request.list(params) };
+    let request = request.map_err(|e| CallError::Transport(e.to_string()))?;
     call(client, request.map(Into::into), ANSWER_WITHIN).await
 }
 
@@ -364,8 +375,13 @@ async fn open<T>(
         send_initial_events: version.is_none(),
     };
     let version = version.unwrap_or_default();
-    let request =
-        Request::new(&collection.path).watch(&params, &version).map_err(|e| CallError::Transport(e.to_string()))?;
+    let request = Request::new(&collection.path);
+    let request = if collection.metadata_only {
+        request.watch_metadata(&params, &version)
+    } else {
+        request.watch(&params, &version)
+    };
+    let request = request.map_err(|e| CallError::Transport(e.to_string()))?;
     let answer = tokio::time::timeout(ANSWER_WITHIN, client.send(request.map(Into::into)))
         .await
         .map_err(|_| CallError::Deadline(ANSWER_WITHIN))?

@@ -9,7 +9,7 @@ use std::{
 
 use axum::{
     body::Body,
-    http::{Request, Response},
+    http::{Request, Response, header::ACCEPT},
 };
 use futures::{StreamExt, stream};
 use jobferry_kubeio::{Collection, Event, Watcher};
@@ -43,18 +43,24 @@ use Answer::{Hang, Json, Lines};
 struct Script {
     answers: Arc<Mutex<VecDeque<Answer>>>,
     asked: Arc<Mutex<Vec<String>>>,
+    /// In which forms answers were accepted.
+    accepted: Arc<Mutex<Vec<String>>>,
 }
 
 impl Script {
     fn new(answers: impl IntoIterator<Item = Answer>) -> Self {
-        Self { answers: Arc::new(Mutex::new(answers.into_iter().collect())), asked: Arc::default() }
+        Self {
+            answers: Arc::new(Mutex::new(answers.into_iter().collect())),
+            asked: Arc::default(),
+            accepted: Arc::default(),
+        }
     }
 
     fn watcher(&self) -> Watcher<Thing> {
-        self.watcher_that_streams(false)
+        self.watcher_of(|things| things)
     }
 
-    fn watcher_that_streams(&self, streamed: bool) -> Watcher<Thing> {
+    fn watcher_of(&self, wanted: impl FnOnce(Collection<Thing>) -> Collection<Thing>) -> Watcher<Thing> {
         let script = self.clone();
         let service = axum::Router::new().fallback(move |request: Request<Body>| {
             let script = script.clone();
@@ -62,11 +68,13 @@ impl Script {
         });
         let client = kube::Client::new(service, "default");
         let things = Collection::new("/apis/test/v1/things", |t: &Thing| &t.metadata.resource_version);
-        Watcher::new(client, things.streamed(streamed))
+        Watcher::new(client, wanted(things))
     }
 
     fn answer(&self, request: &Request<Body>) -> Response<Body> {
         self.asked.lock().unwrap().push(request.uri().to_string());
+        let accepted = request.headers().get(ACCEPT).map(|form| form.to_str().unwrap().to_owned());
+        self.accepted.lock().unwrap().extend(accepted);
         let answer = self.answers.lock().unwrap().pop_front().expect("a request that the script does not expect");
         let text = |lines: Vec<Value>| lines.iter().flat_map(|l| [l.to_string(), "\n".into()]).collect::<String>();
         match answer {
@@ -153,6 +161,14 @@ async fn pages_of_a_list_become_one_reset() {
     assert_eq!(told(&mut script.watcher(), 1).await, ["reset [a@1 b@2]"]);
 }
 
+#[tokio::test(start_paused = true)]
+async fn whoever_wants_metadata_only_asks_for_nothing_else() {
+    let script = Script::new([list(5, &[thing("a", 3)]), Hang(vec![event("ADDED", &thing("b", 6))])]);
+    assert_eq!(told(&mut script.watcher_of(Collection::metadata_only), 2).await, ["reset [a@3]", "applied b@6 red"]);
+    let form = |kind: &str| format!("application/json;as={kind};g=meta.k8s.io;v=v1");
+    assert_eq!(*script.accepted.lock().unwrap(), ["PartialObjectMetadataList", "PartialObjectMetadata"].map(form));
+}
+
 fn end_of_list(version: u32) -> Value {
     let marks = json!({"k8s.io/initial-events-end": "true"});
     json!({"type": "BOOKMARK", "object": {"metadata": {"resourceVersion": version.to_string(), "annotations": marks}}})
@@ -168,7 +184,7 @@ async fn a_streamed_list_is_one_reset_and_what_happened_meanwhile_comes_after_it
         end_of_list(7),
         event("MODIFIED", &thing("a", 8)),
     ])]);
-    let events = told(&mut script.watcher_that_streams(true), 4).await;
+    let events = told(&mut script.watcher_of(|things| things.streamed(true)), 4).await;
     assert_eq!(events, ["reset [a@3 b@4]", "deleted b@5", "applied c@6 red", "applied a@8 red"]);
     assert_eq!(script.asked(), ["stream"]);
 }
@@ -181,7 +197,7 @@ async fn a_streamed_list_that_fails_comes_in_pages_and_the_next_one_as_a_stream_
         Json(410, gone()),
         Hang(vec![event("ADDED", &thing("b", 10)), end_of_list(11)]),
     ]);
-    assert_eq!(told(&mut script.watcher_that_streams(true), 2).await, ["reset [a@3]", "reset [b@10]"]);
+    assert_eq!(told(&mut script.watcher_of(|things| things.streamed(true)), 2).await, ["reset [a@3]", "reset [b@10]"]);
     assert_eq!(script.asked(), ["stream", "list", "watch 9", "stream"]);
 }
 
@@ -190,11 +206,11 @@ async fn a_server_that_does_not_stream_lists_is_asked_for_pages() {
     let forbidden =
         json!({"kind": "Status", "code": 422, "reason": "Invalid", "message": "sendInitialEvents is forbidden"});
     let refuses = Script::new([Json(422, forbidden), list(5, &[thing("a", 3)])]);
-    assert_eq!(told(&mut refuses.watcher_that_streams(true), 1).await, ["reset [a@3]"]);
+    assert_eq!(told(&mut refuses.watcher_of(|things| things.streamed(true)), 1).await, ["reset [a@3]"]);
     assert_eq!(refuses.asked(), ["stream", "list"]);
     // One that is too old to know the question watches, and never says where the list ends.
     let ignores = Script::new([Lines(vec![event("BOOKMARK", &thing("", 4))], 60), list(5, &[thing("a", 3)])]);
-    assert_eq!(told(&mut ignores.watcher_that_streams(true), 1).await, ["reset [a@3]"]);
+    assert_eq!(told(&mut ignores.watcher_of(|things| things.streamed(true)), 1).await, ["reset [a@3]"]);
     assert_eq!(ignores.asked(), ["stream", "list"]);
 }
 
