@@ -29,7 +29,7 @@ pub use dispatch_policy::{DispatchPolicy, DispatchPolicySpec, KueueQueues, LostA
 pub use span::{Span, SpanError};
 pub use worker::{MissingKind, Worker, WorkerSpec, WorkerStatus};
 pub use workload_kind::{
-    Admits, Ending, Field, Fill, Guard, ManagedBy, OperatorOnManager, Outcome, Refuse, Requirement, Settling,
+    Admits, Child, Ending, Field, Fill, Guard, ManagedBy, OperatorOnManager, Outcome, Refuse, Requirement, Settling,
     StatusRules, Test, TimeToLive, TtlOnManager, WorkloadKind, WorkloadKindSpec, WorkloadKindStatus,
 };
 

@@ -113,6 +113,12 @@ pub struct WorkloadKindSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16))]
     pub requires: Vec<Requirement>,
+    /// What the kind's own operator creates for an object, with an owner reference to it. One of these on the manager means that
+    /// somebody runs there what was handed to the dispatcher, which then leaves it alone. Empty: only a status that somebody
+    /// else writes tells of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16))]
+    pub children: Vec<Child>,
     /// How the status is brought back.
     #[serde(default)]
     pub status: StatusRules,
@@ -293,6 +299,30 @@ pub struct Requirement {
     /// Where its name is.
     #[schemars(schema_with = "path")]
     pub path: String,
+}
+
+/// A resource of which an operator creates objects for those of its kind.
+#[derive(Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]
+#[serde(deny_unknown_fields)]
+pub struct Child {
+    /// The API group. Absent: the one of pods, which has no name.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    #[schemars(length(max = 253), regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?)?$"))]
+    pub group: String,
+    /// The version to watch.
+    #[schemars(length(max = 63), regex(pattern = r"^[a-z][a-z0-9]*$"))]
+    pub version: String,
+    /// The name of the resource in URLs.
+    #[schemars(length(max = 63), regex(pattern = r"^[a-z][a-z0-9]*$"))]
+    pub plural: String,
+    /// A label that the operator puts on each of them, whatever its value: the API server then sends no others. Absent: it
+    /// sends all that there are, which no manager can afford of pods.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(
+        length(max = 317),
+        regex(pattern = r"^([a-z0-9]([-a-z0-9.]*[a-z0-9])?/)?[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$")
+    )]
+    pub label: Option<String>,
 }
 
 /// How the status is brought back.

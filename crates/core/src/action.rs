@@ -10,6 +10,7 @@ use crate::{
     claim::Misfit,
     custom::KindRef,
     forward::Digest,
+    knowledge::Activity,
     record::Placement,
     workload::{Mirror, Told},
 };
@@ -146,15 +147,12 @@ pub enum Alarm {
     /// orphan.
     #[error("the manager's version is below that of mirror {0}: was it restored from a backup? No orphan is deleted")]
     ManagerRestored(String),
-    /// Somebody else's controller writes the status of a workload of ours.
+    /// Somebody else acts on a workload of ours, on the manager.
     #[error(
-        "{by} writes the status of a workload that was handed to Jobferry, and may run it here: dispatching it stops, and a \
-         mirror that it has is left alone; stop that controller or let it heed managedBy, then submit the workload again"
+        "{0}: dispatching it stops, and a mirror that it has is left alone; stop that controller or let it heed managedBy, \
+         then submit the workload again"
     )]
-    ActedOn {
-        /// The name by which it writes.
-        by: String,
-    },
+    ActedOn(Activity),
     /// The record on the workload cannot be read.
     #[error("the placement record is unreadable or lost; the workload is left alone until all workers were seen")]
     UnreadableRecord,

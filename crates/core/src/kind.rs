@@ -6,6 +6,7 @@
 //!   WorkloadKind   users'   ─┘                  ├─ mirror       what a worker gets
 //!                                               ├─ forward      which edits follow
 //!                                               ├─ status       what comes back
+//!                                               ├─ children     what shows that somebody runs it on the manager
 //!                                               └─ ending       has it ended, and how long it stays
 //! ```
 //!
@@ -13,6 +14,7 @@
 //! known to make sense. All of it works on plain JSON, so that fields of later releases survive.
 
 mod check;
+mod children;
 mod delegation;
 mod ending;
 mod forward;
@@ -25,6 +27,7 @@ mod table;
 use jobferry_api as api;
 
 pub use check::{Invalid, Problem};
+pub use children::Children;
 pub(crate) use forward::difference;
 
 pub use delegation::{Delegation, Requirement, in_queue};
@@ -70,6 +73,8 @@ pub struct Kind {
     pub worker_owned: Vec<Field>,
     refuse: Vec<(Vec<Test>, String)>,
     requires: Vec<(String, Path)>,
+    /// What its operator creates for an object.
+    pub children: Vec<Children>,
     /// How the status comes back.
     pub status: StatusRules,
 }
@@ -128,6 +133,7 @@ impl Kind {
             requires: each(&mut checked, "requires", &spec.requires, |checked, field, needed| {
                 Some((needed.what.clone(), checked.path(&format!("{field}.path"), &needed.path)?))
             }),
+            children: each(&mut checked, "children", &spec.children, Children::read),
             status: StatusRules::read(&mut checked, &spec.status),
         };
         checked.agreement(&kind);

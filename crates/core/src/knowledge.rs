@@ -1,6 +1,6 @@
 //! What a decision is made from.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{collections::BTreeMap, fmt, time::Duration};
 
 use job_api::Rules;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -28,6 +28,31 @@ pub struct Knowledge {
     pub memory: Memory,
 }
 
+/// By what it shows that somebody else acts, on the manager, on a workload that was handed to us.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Activity {
+    /// A controller that writes by this name wrote its status.
+    Status(String),
+    /// This object was created for it.
+    Child(String),
+}
+
+impl fmt::Display for Activity {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Status(by) => {
+                write!(f, "{by} writes the status of a workload that was handed to Jobferry, and may run it here")
+            }
+            Self::Child(child) => {
+                write!(
+                    f,
+                    "{child} was created here for a workload that was handed to Jobferry, so somebody else runs it"
+                )
+            }
+        }
+    }
+}
+
 /// What a worker's watch said of a mirror last.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sighting {
@@ -46,6 +71,9 @@ pub struct Memory {
     pub absent: Option<Absence>,
     /// A worker of that epoch has pods of this workload, though no mirror: there was one.
     pub evidence: Option<u32>,
+    /// An object that somebody created for it on the manager, as people call it. Not forgotten when that object is gone: what
+    /// has begun to run there must not begin anew elsewhere.
+    pub local_child: Option<String>,
     /// When (monotonic) a create of ours was last left without an answer: it may still land.
     pub in_doubt: Option<Duration>,
     /// The manager answered a fresh read: this workload is gone. The version is the manager's own at that time.
@@ -157,6 +185,12 @@ impl Knowledge {
         let mirror =
             self.mirrors.values().next().map(|(Sighting::Present(mirror) | Sighting::Vanished(mirror))| mirror);
         self.workload.as_ref().map(Workload::kind).or_else(|| mirror.map(Mirror::kind))
+    }
+
+    /// What shows that somebody else runs the workload on the manager, if anything does.
+    pub fn activity(&self) -> Option<Activity> {
+        let written = self.workload.as_ref().and_then(|workload| workload.acted_on.clone());
+        written.map(Activity::Status).or_else(|| self.memory.local_child.clone().map(Activity::Child))
     }
 
     /// The manager does not have the workload any more.

@@ -39,9 +39,10 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
         return if phase == Phase::Gone { retire(known, around) } else { Vec::new() };
     };
     let case = Case { known, workload, around };
+    let activity = known.activity();
     if let Some((worker, mirror)) = case.ahead()
         && !matches!(phase, Phase::NotOurs | Phase::Leaving | Phase::Finished)
-        && workload.acted_on.is_none()
+        && activity.is_none()
     {
         return case.recover(worker, mirror);
     }
@@ -54,7 +55,7 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
             return actions;
         }
         // Somebody else runs it on the manager: whatever we did now could run it twice.
-        _ if let Some(by) = &workload.acted_on => return vec![Action::Alarm(Alarm::ActedOn { by: by.clone() })],
+        _ if let Some(activity) = activity => return vec![Action::Alarm(Alarm::ActedOn(activity))],
         Phase::Unknown => case.tell_unknown(),
         Phase::Recovering { worker, mirror } => case.recover(worker, mirror),
         Phase::Suspended => case.show_suspended(),

@@ -37,7 +37,7 @@ pub(crate) fn news(workload: &Workload, action: &Action) -> Option<Happening> {
         Action::RecordPlacement(placement) => of_placement(workload, placement),
         Action::Tell(told) => of_told(told),
         Action::WriteStatus { status, .. } => of_end(workload, status),
-        Action::Alarm(alarm @ Alarm::ActedOn { .. }) => {
+        Action::Alarm(alarm @ Alarm::ActedOn(_)) => {
             let reason = reasons::FOREIGN_CONTROLLER.into();
             Some(Happening { severity: Severity::Warning, reason, message: alarm.to_string() })
         }

@@ -1,5 +1,6 @@
 //! What the dispatcher knows, by workload UID and by worker. Fed by watches and by the answers to our own writes.
 
+mod children;
 mod deleted;
 mod halts;
 mod mirrors;
@@ -33,10 +34,13 @@ use jobferry_core::{
 use jobferry_kubeio::events::About;
 
 use crate::events::about;
+use children::Owned;
 use deleted::Deleted;
 use halts::Halts;
 use orphans::Orphans;
 use waiting::Waiting;
+
+pub(crate) use children::Child;
 
 pub(crate) type Uid = String;
 pub(crate) type Labels = BTreeMap<String, String>;
@@ -71,6 +75,7 @@ struct State {
     waiting: Waiting,
     deleted: Deleted,
     orphans: Orphans,
+    owned: Owned,
     listed: Listed,
     /// How many lists of mirrors each worker has given, by kind.
     lists: HashMap<String, HashMap<String, u64>>,
@@ -250,10 +255,11 @@ impl Index {
     /// What is to be done for this workload.
     pub(crate) fn plan(&self, uid: &str, term: Term, now: Now) -> Planned {
         let mut state = self.lock();
-        let State { workloads, workers, policies, halts, listed, orphans, .. } = &mut *state;
+        let State { workloads, workers, policies, halts, listed, orphans, owned, .. } = &mut *state;
         let mut planned = Planned { actions: Vec::new(), workload: None };
         let Some(known) = workloads.get_mut(uid).filter(|_| listed.all()) else { return planned };
         known.notice(workers, now);
+        known.memory.local_child = known.memory.local_child.take().or_else(|| owned.by(uid));
         let halt = known.kind().and_then(|kind| halts.halt(workers, &kind.name()));
         let of_unknown_descent = known.workload.is_none() && !known.memory.owner_seen;
         let around = Surroundings {

@@ -5,8 +5,11 @@
 //!   WorkloadKind├─> known ──/apis──> served: watched on the manager ──first list──> in use: watched on every worker
 //! ```
 //!
+//! With each kind goes a watch, on the manager, for what its operator would create for an object that is ours.
+//!
 //! A kind that the manager does not have costs nothing: one small question in half a minute for all of them together.
 
+mod children;
 mod mirrors;
 mod users;
 
@@ -19,7 +22,7 @@ use std::{
 use futures::StreamExt;
 use jobferry_core::{
     custom::{self, KindRef},
-    kind::{Kind, Table},
+    kind::{Children, Kind, Table},
     workload::Workload,
 };
 use jobferry_kubeio::{self as kubeio, CallError, Collection, Event};
@@ -42,6 +45,8 @@ pub(crate) struct Kinds {
     /// Something changed in `known`.
     changed: Notify,
     in_use: watch::Sender<BTreeMap<String, InUse>>,
+    /// What operators create, as far as it was listed, or cannot be.
+    looked_at: watch::Sender<BTreeSet<Children>>,
 }
 
 /// A kind whose objects on the manager were listed.
@@ -54,7 +59,8 @@ pub(crate) struct InUse {
 
 impl Kinds {
     pub(crate) fn new(known: Table) -> Self {
-        Self { known: Mutex::new(known), changed: Notify::new(), in_use: watch::Sender::new(BTreeMap::new()) }
+        let (in_use, looked_at) = (watch::Sender::default(), watch::Sender::default());
+        Self { known: Mutex::new(known), changed: Notify::new(), in_use, looked_at }
     }
 
     fn known(&self) -> Vec<Kind> {
@@ -73,6 +79,7 @@ impl Kinds {
 /// Watches every kind that the manager has, from when it has it.
 pub(crate) async fn follow_kinds(shared: Arc<Shared>) {
     let mut followed: BTreeMap<String, InUse> = BTreeMap::new();
+    let mut children = children::Watches::default();
     loop {
         let known = shared.kinds.known();
         followed.retain(|_, followed| {
@@ -89,6 +96,7 @@ pub(crate) async fn follow_kinds(shared: Arc<Shared>) {
                 for kind in known.into_iter().filter(|kind| served.contains(&kind.api_version())) {
                     followed.entry(kind.name()).or_insert_with(|| follow(&shared, kind));
                 }
+                children.keep(&shared, followed.values().map(|followed| &*followed.kind), &served);
             }
             Err(error) => {
                 tracing::warn!(%error, "the management cluster does not say which kinds it has; asking again");
@@ -165,6 +173,7 @@ async fn follow_workloads(shared: Arc<Shared>, in_use: InUse) {
         .streamed(shared.options.streamed_lists)
         .seed(shared.options.seed);
     let mut events = std::pin::pin!(kubeio::watch(shared.manager.clone(), objects));
+    children::first_look(&shared, &in_use.kind).await;
     let read = |object: &Object| -> Option<Workload> {
         let read = custom::read_workload(&in_use.kind, &object.content, shared.clock.now().wall);
         read.inspect_err(|error| tracing::warn!(kind = kind.name(), %error, "an object cannot be read")).ok()

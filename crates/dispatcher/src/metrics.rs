@@ -294,7 +294,7 @@ fn kind_of(alarm: &Alarm) -> &'static str {
     match alarm {
         Alarm::IllegalStatus(_) => "illegal_status",
         Alarm::ManagerRestored(_) => "manager_restored",
-        Alarm::ActedOn { .. } => "acted_on",
+        Alarm::ActedOn(_) => "acted_on",
         Alarm::UnreadableRecord => "unreadable_record",
     }
 }

@@ -29,5 +29,6 @@ async fn other_kinds_than_job_live_on_real_clusters_too() {
         it_takes_its_mirror_along_when_it_is_deleted etl_run "deleting";
         it_is_released_when_managed_by_goes job_set "releasing";
         it_is_left_alone_when_somebody_else_acts_on_it etl_run "contested";
+        it_is_left_alone_when_something_is_created_for_it job_set "run-here";
     }
 }

@@ -68,6 +68,7 @@ fn rules(kind: &Kind) -> Vec<(&'static str, Vec<String>)> {
         ("but not", words(&kind.worker_owned)),
         ("refused when", kind.refusals()),
         ("needs on the worker", kind.requirement_rules()),
+        ("operator creates", kind.children.iter().map(ToString::to_string).collect()),
         ("status left out", words(&kind.status.leave_out)),
         ("holds on the worker", kind.status.worker_references.iter().map(ToString::to_string).collect()),
     ]

@@ -1,7 +1,7 @@
 //! What the dispatcher must be allowed to do with kinds other than Job. Always in roles of their own: whoever applies the
 //! others again, or renews a worker, does not take these away.
 
-use std::{fmt, str::FromStr};
+use std::{collections::BTreeSet, fmt, str::FromStr};
 
 use jobferry_api::{GROUP, Guard, SYSTEM_NAMESPACE, rights};
 use jobferry_core::kind::{BrokenTable, Kind, Table};
@@ -38,6 +38,12 @@ impl KindName {
     /// The version to watch over.
     pub(super) fn version(&self) -> &str {
         self.built_in.as_ref().map_or("*", |kind| &kind.version)
+    }
+
+    /// What its operator creates, by group and plural. Of a user's own kind that is not known here.
+    fn children(&self) -> impl Iterator<Item = (&str, &str)> {
+        let children = self.built_in.iter().flat_map(|kind| &kind.children);
+        children.map(|children| (children.group.as_str(), children.plural.as_str()))
     }
 
     /// Where it says to whom an object is handed, and what the kind's own admission refuses there.
@@ -108,13 +114,13 @@ fn kinds_in(role: &Value) -> Vec<KindName> {
     let words = |rule: &Value, part: &str| -> Vec<String> {
         rule[part].as_array().into_iter().flatten().filter_map(Value::as_str).map(str::to_owned).collect()
     };
+    // What operators create is only watched.
+    let handled = |rule: &&Value| words(rule, "verbs").contains(&"delete".to_owned());
     let mut kinds = Vec::new();
-    for rule in role["rules"].as_array().into_iter().flatten() {
-        for group in words(rule, "apiGroups").iter().filter(|group| *group != GROUP) {
-            // What is no name of a kind is the status of one.
-            let named =
-                words(rule, "resources").into_iter().filter_map(|plural| format!("{plural}.{group}").parse().ok());
-            kinds.extend(named);
+    for rule in role["rules"].as_array().into_iter().flatten().filter(handled) {
+        for group in words(rule, "apiGroups") {
+            let resources = words(rule, "resources").into_iter();
+            kinds.extend(resources.filter_map(|plural| format!("{plural}.{group}").parse::<KindName>().ok()));
         }
     }
     kinds
@@ -136,7 +142,8 @@ pub(crate) fn words(kinds: &[KindName]) -> String {
 }
 
 /// The role on the management cluster: users' objects are read, their status and our notes on them written (which the
-/// admission policies ask for by name), and finished ones deleted when their time is over.
+/// admission policies ask for by name), and finished ones deleted when their time is over. What an operator creates is watched:
+/// it shows that somebody runs on the manager what was handed over.
 pub(crate) fn on_manager(kinds: &[KindName]) -> Vec<Value> {
     if kinds.is_empty() {
         return Vec::new();
@@ -148,6 +155,8 @@ pub(crate) fn on_manager(kinds: &[KindName]) -> Vec<Value> {
             rule(&kind.group, &format!("{}/status", kind.plural), &["patch"]),
         ]
     }));
+    let children: BTreeSet<_> = kinds.iter().flat_map(KindName::children).collect();
+    rules.extend(children.into_iter().map(|(group, plural)| rule(group, plural, &["list", "watch"])));
     let api = "rbac.authorization.k8s.io/v1";
     vec![
         json!({"apiVersion": api, "kind": "ClusterRole", "metadata": {"name": ROLE}, "rules": rules}),
@@ -187,6 +196,9 @@ mod tests {
     #[test]
     fn kinds_are_added_to_those_of_the_role_that_is_there() {
         let named = |words: &[&str]| words.iter().map(|word| word.parse().unwrap()).collect::<Vec<KindName>>();
+        // The operator of TrainJobs creates JobSets: those are not dispatched because of that.
+        let train_jobs = named(&["TrainJob"]);
+        assert_eq!(kinds_in(&on_manager(&train_jobs)[0]), train_jobs);
         let before = named(&["JobSet", "etlruns.workloads.example.dev"]);
         assert_eq!(kinds_in(&on_manager(&before)[0]), before);
         assert_eq!(kinds_in(&json!({"rules": on_worker(&before)})), before);
@@ -204,5 +216,15 @@ mod tests {
         assert_eq!(role["rules"][1]["verbs"], json!(["get", "list", "watch", "patch", "delete"]));
         assert_eq!(role["rules"][2]["resources"], json!(["jobsets/status"]));
         assert_eq!(on_worker(&kinds)[0]["apiGroups"], json!(["jobset.x-k8s.io"]));
+    }
+
+    #[test]
+    fn what_the_operators_create_may_be_watched_and_no_more() {
+        let kinds = ["TFJob", "JAXJob", "RayJob", "etlruns.workloads.example.dev"].map(|kind| kind.parse().unwrap());
+        let rules = on_manager(&kinds)[0]["rules"].as_array().unwrap().clone();
+        let watched: Vec<_> = rules.into_iter().filter(|rule| rule["verbs"] == json!(["list", "watch"])).collect();
+        let (of_ray, pods) = (rule("ray.io", "rayclusters", &["list", "watch"]), rule("", "pods", &["list", "watch"]));
+        assert_eq!(watched, [pods, of_ray]);
+        assert_eq!(on_worker(&kinds).len(), kinds.len(), "on workers there is nothing to watch for");
     }
 }

@@ -12,7 +12,7 @@ use crate::{
     action::MirrorRef,
     custom::KindRef,
     forward::Forwarded,
-    knowledge::{Absence, Halt, Memory, Sighting},
+    knowledge::{Absence, Activity, Halt, Memory, Sighting},
     placement::Link,
     policy::{Policies, Policy},
     refusal::{Ground, Refusal},

@@ -19,7 +19,7 @@ fn problems(change: impl FnOnce(&mut Value)) -> Vec<String> {
 
 #[test]
 fn a_rule_that_makes_no_sense_is_named_with_its_reason() {
-    let table: [(&str, Value, &str); 13] = [
+    let table: [(&str, Value, &str); 14] = [
         ("group", json!("jobferry.dev"), "group: our own resources are no workloads"),
         ("managedBy", json!({"path": "status.x"}), "managedBy.path: it lies in the spec, in labels or in annotations"),
         (
@@ -58,6 +58,11 @@ fn a_rule_that_makes_no_sense_is_named_with_its_reason() {
             "workerOwned",
             json!([{"path": "spec.stages.*.instances"}]),
             "workerOwned[0].path: it is not inside of a field that is forwarded, so nobody overwrites it: leave it out",
+        ),
+        (
+            "children",
+            json!([{"version": "v1", "plural": "pods"}]),
+            "children[0].label: every pod of the manager would be looked at: name a label that the operator puts on its own",
         ),
         (
             "status",

@@ -1,4 +1,5 @@
 use jobferry_api::managed_by;
+use jobferry_core::knowledge::Activity;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -43,10 +44,19 @@ fn each_turn_in_the_life_of_a_workload_is_told_in_its_words() {
         (placed_on("eu-1"), Action::RecordPlacement(moving), Normal, "Moving", "leaves worker eu-1, which refuses it"),
         (
             placed_on("eu-1"),
-            Action::Alarm(Alarm::ActedOn { by: "an-operator".into() }),
+            Action::Alarm(Alarm::ActedOn(Activity::Status("an-operator".into()))),
             Warning,
             "ForeignController",
             "an-operator writes the status of a workload that was handed to Jobferry, and may run it here: dispatching it \
+             stops, and a mirror that it has is left alone; stop that controller or let it heed managedBy, then submit the \
+             workload again",
+        ),
+        (
+            placed_on("eu-1"),
+            Action::Alarm(Alarm::ActedOn(Activity::Child("pods/train-0".into()))),
+            Warning,
+            "ForeignController",
+            "pods/train-0 was created here for a workload that was handed to Jobferry, so somebody else runs it: dispatching it \
              stops, and a mirror that it has is left alone; stop that controller or let it heed managedBy, then submit the \
              workload again",
         ),

@@ -1,5 +1,6 @@
 //! What the index makes of events, answers, and their order.
 
+mod children;
 mod kinds;
 
 use super::*;

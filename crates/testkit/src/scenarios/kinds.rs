@@ -28,6 +28,10 @@ pub struct Subject {
     running: Value,
     succeeded: Value,
     failed: Value,
+    /// What its operator creates for an object, without its metadata.
+    child: Value,
+    /// The resource and the label of that.
+    children: (&'static str, &'static str),
 }
 
 /// A definition with a subresource `status` that takes everything.
@@ -68,6 +72,8 @@ impl Subject {
             running: json!({"replicatedJobsStatus": [{"name": "w", "active": 1}]}),
             succeeded: json!({"conditions": [condition("Completed")], "terminalState": "Completed"}),
             failed: json!({"conditions": [condition("Failed")], "terminalState": "Failed"}),
+            child: json!({"apiVersion": "batch/v1", "kind": "Job", "spec": {"suspend": true, "template": pod}}),
+            children: ("jobs", "jobset.sigs.k8s.io/jobset-name"),
         }
     }
 
@@ -87,6 +93,8 @@ impl Subject {
             running: json!({"phase": "Running", "runId": "r-1"}),
             succeeded: json!({"phase": "Done", "runId": "r-1"}),
             failed: json!({"phase": "Broken"}),
+            child: json!({"apiVersion": "v1", "kind": "Pod", "spec": pod["spec"]}),
+            children: ("pods", "workloads.example.dev/run"),
         }
     }
 
@@ -106,6 +114,36 @@ impl Subject {
             "metadata": {"name": name, "namespace": self.namespace, "labels": {"team": "etl"}},
             "spec": spec,
         })
+    }
+
+    /// Creates on the manager what the operator would for this object, labelled as for the one of that name.
+    async fn create_child(&self, fleet: &Fleet, of: &Value, labelled: &str) -> Outcome {
+        let (plural, label) = self.children;
+        let api_version = self.child["apiVersion"].as_str().unwrap_or_default();
+        let root = if api_version.contains('/') { "/apis" } else { "/api" };
+        let children = fleet.on_manager(&format!("{root}/{api_version}/namespaces/{}/{plural}", self.namespace));
+        let mut child = self.child.clone();
+        let owner = json!({
+            "apiVersion": of["apiVersion"], "kind": of["kind"], "name": of["metadata"]["name"],
+            "uid": of["metadata"]["uid"], "controller": true,
+        });
+        child["metadata"] = json!({
+            "name": format!("{}-0", of["metadata"]["name"].as_str().unwrap_or_default()), "namespace": self.namespace,
+            "labels": {label: labelled}, "ownerReferences": [owner],
+        });
+        children.create(&child).await
+    }
+
+    /// Waits until people are told that somebody else acts on this object; returns in which words.
+    async fn until_told_of_another(&self, fleet: &Fleet, name: &str) -> Result<String, ScenarioError> {
+        let events = fleet.on_manager(&format!("/api/v1/namespaces/{}/events", self.namespace));
+        let told = events.until_one("a word about the operator", |event| {
+            event["reason"] == "ForeignController" && event["involvedObject"]["name"] == name
+        });
+        let event = tokio::time::timeout(NOTICED_WITHIN, told).await;
+        let event = event.unwrap_or_else(|_| panic!("nobody noticed within {NOTICED_WITHIN:?}"))?;
+        assert!(fleet.metrics().contains(r#"alarm="acted_on""#), "{}", fleet.metrics());
+        Ok(event["message"].as_str().unwrap_or_default().to_owned())
     }
 
     /// Installs the definition on the manager and on these workers, and the rules if need be.
@@ -352,15 +390,8 @@ pub async fn it_is_left_alone_when_somebody_else_acts_on_it(fleet: &Fleet, subje
     subject.install(fleet, &fleet.two_workers()).await?;
     let at = subject.placed(fleet, "nightly").await?;
     at.manager.report("nightly", &subject.running).await?;
-    let events = fleet.on_manager(&format!("/api/v1/namespaces/{}/events", subject.namespace));
-    let told = events.until_one("a word about the operator", |event| {
-        event["reason"] == "ForeignController" && event["involvedObject"]["name"] == "nightly"
-    });
-    let event = tokio::time::timeout(NOTICED_WITHIN, told).await;
-    let event = event.unwrap_or_else(|_| panic!("nobody noticed within {NOTICED_WITHIN:?}"))?;
-    let message = event["message"].as_str().unwrap_or_default();
+    let message = subject.until_told_of_another(fleet, "nightly").await?;
     assert!(message.starts_with("operator writes the status of a workload that was handed to Jobferry"), "{message}");
-    assert!(fleet.metrics().contains(r#"alarm="acted_on""#), "{}", fleet.metrics());
     at.worker.report("nightly", &subject.succeeded).await?;
     // What another one reports later has come through: so this was looked at.
     let other = subject.placed(fleet, "other").await?;
@@ -368,6 +399,48 @@ pub async fn it_is_left_alone_when_somebody_else_acts_on_it(fleet: &Fleet, subje
     other.manager.until("other", "its progress", has_status(&subject.running)).await?;
     let left = at.manager.find("nightly").await?.unwrap_or_default();
     assert_eq!(left["status"], subject.running);
+    Ok(())
+}
+
+/// So does an object that was created for it on the manager. What was created for another one tells nothing, whatever its
+/// label says.
+pub async fn it_is_left_alone_when_something_is_created_for_it(fleet: &Fleet, subject: &Subject) -> Outcome {
+    subject.install(fleet, &fleet.two_workers()).await?;
+    let at = subject.placed(fleet, "nightly").await?;
+    let other = subject.placed(fleet, "other").await?;
+    let mut local = subject.object("local", &subject.spec);
+    merge(&mut local["spec"], &subject.released);
+    at.manager.create(&local).await?;
+    let local = at.manager.find("local").await?.unwrap_or_default();
+    subject.create_child(fleet, &local, "other").await?;
+    let nightly = at.manager.find("nightly").await?.unwrap_or_default();
+    subject.create_child(fleet, &nightly, "nightly").await?;
+    let message = subject.until_told_of_another(fleet, "nightly").await?;
+    assert!(message.contains("/nightly-0 was created here for a workload that was handed to Jobferry"), "{message}");
+    at.worker.report("nightly", &subject.succeeded).await?;
+    other.worker.report("other", &subject.running).await?;
+    other.manager.until("other", "its progress", has_status(&subject.running)).await?;
+    assert_eq!(at.manager.find("nightly").await?.unwrap_or_default()["status"], Value::Null);
+    Ok(())
+}
+
+/// Also when it was created while no dispatcher watched: then nothing is placed at all.
+pub async fn it_is_not_placed_when_something_was_created_for_it_before(fleet: &Fleet, subject: &Subject) -> Outcome {
+    subject.install(fleet, &fleet.two_workers()).await?;
+    // Its kind is followed by now: the next dispatcher finds it at its start.
+    subject.placed(fleet, "earlier").await?;
+    fleet.stop_dispatchers().await;
+    let manager = fleet.on_manager(&subject.collection());
+    manager.create(&subject.object("nightly", &subject.spec)).await?;
+    let nightly = manager.find("nightly").await?.unwrap_or_default();
+    subject.create_child(fleet, &nightly, "nightly").await?;
+    fleet.start_dispatcher().await;
+    subject.until_told_of_another(fleet, "nightly").await?;
+    subject.placed(fleet, "other").await?;
+    assert_eq!(chosen_worker(&manager.find("nightly").await?.unwrap_or_default()), None);
+    for worker in fleet.two_workers() {
+        assert!(fleet.on_worker(worker, &subject.collection()).find("nightly").await?.is_none());
+    }
     Ok(())
 }
 

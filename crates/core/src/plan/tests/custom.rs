@@ -222,9 +222,45 @@ fn an_object_whose_status_somebody_else_writes_is_left_alone_wherever_it_stands(
                 Some(mirror) => world.mirror_on("eu-1", mirror).plan(),
                 None => world.plan(),
             };
-            let alarm = by.map(|by| Action::Alarm(Alarm::ActedOn { by: by.into() }));
+            let alarm = by.map(|by| Action::Alarm(Alarm::ActedOn(Activity::Status(by.into()))));
             assert_eq!(matches!(plan[..], [Action::Alarm(_)]).then(|| plan[0].clone()), alarm, "{writers}: {plan:?}");
         }
+    }
+}
+
+#[test]
+fn an_object_for_which_something_was_created_on_the_manager_is_left_alone_until_it_ends_or_goes() {
+    let kind = kind("JobSet");
+    let at = placement().with_mirror("m1");
+    let placed = recorded(&kind, job_set(), &at);
+    let changed = |pointer: &str, value: Value| {
+        let mut object = placed.clone();
+        let (parent, field) = pointer.rsplit_once('/').unwrap();
+        object.pointer_mut(parent).unwrap()[field] = value;
+        object
+    };
+    let ahead = recorded(&kind, job_set(), &Placement::new("eu-1".into(), "id-1".into(), 0, NOW.wall));
+    let moving = recorded(&kind, job_set(), &at.leaving(0, NOW.wall));
+    let alarm = Action::Alarm(Alarm::ActedOn(Activity::Child("jobs.batch/train-w-0".into())));
+    for (what, object, mirrored_yet, stops) in [
+        ("unplaced", job_set(), false, true),
+        ("placed", placed.clone(), false, true),
+        ("running", placed.clone(), true, true),
+        ("a record behind its mirror", ahead, true, true),
+        ("leaving its worker", moving, true, true),
+        ("without a record", job_set(), true, true),
+        ("finished", changed("/status", json!({"conditions": [{"type": "Completed", "status": "True"}]})), true, false),
+        ("being deleted", changed("/metadata/deletionTimestamp", json!("2026-11-15T10:00:00Z")), true, false),
+        ("taken back", changed("/spec/managedBy", json!("jobset.sigs.k8s.io/jobset-controller")), true, false),
+    ] {
+        let memory = Memory { local_child: Some("jobs.batch/train-w-0".into()), ..Memory::default() };
+        let mut world = world_of(&kind, &object).remembering(memory);
+        if mirrored_yet {
+            world = world.mirror_on("eu-1", mirrored(&kind, &object, &json!({"restarts": 1})));
+        }
+        let plan = world.plan();
+        assert_eq!(plan == [alarm.clone()], stops, "{what}: {plan:?}");
+        assert!(stops || !plan.contains(&alarm), "{what}: {plan:?}");
     }
 }
 

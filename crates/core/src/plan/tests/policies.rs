@@ -60,7 +60,7 @@ fn nothing_is_placed_while_dispatching_is_halted() {
 fn a_workload_that_the_built_in_controller_acts_on_is_not_dispatched() {
     let acted_on = json!([{"manager": "kube-controller-manager", "subresource": "status", "fieldsV1": {}}]);
     let plan = world().job("/metadata/managedFields", acted_on).plan();
-    assert_eq!(plan, [Action::Alarm(Alarm::ActedOn { by: "kube-controller-manager".into() })]);
+    assert_eq!(plan, [Action::Alarm(Alarm::ActedOn(Activity::Status("kube-controller-manager".into())))]);
     let users_tool = json!([{"manager": "kube-controller-manager"}, {"manager": "jobferry", "subresource": "status"}]);
     placed_on(&world().job("/metadata/managedFields", users_tool).plan());
 }
