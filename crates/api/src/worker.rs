@@ -8,6 +8,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::managed_by;
 
+/// What the API server takes as `spec.managedBy` of a Job: no dispatcher could ever be called by another value.
+const DOMAIN_PREFIXED_PATH: &str =
+    r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/[A-Za-z0-9/._~%!$&'()*+,;=:-]+$";
+
 /// How to reach the cluster, and whether it takes new work.
 #[derive(CustomResource, Serialize, Deserialize, KubeSchema, Clone, Debug, Default, PartialEq)]
 #[kube(
@@ -56,7 +60,7 @@ pub struct WorkerSpec {
     /// The one dispatcher that uses this cluster by this Worker: the value of `spec.managedBy` that it answers to
     /// (`jobferry dispatcher --managed-by`); absent: `jobferry.dev/dispatcher`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(min = 1, max = 63))]
+    #[schemars(length(max = 63), regex(pattern = DOMAIN_PREFIXED_PATH))]
     pub managed_by: Option<String>,
 }
 
