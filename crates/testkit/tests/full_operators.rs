@@ -69,6 +69,14 @@ macro_rules! specimen {
     };
 }
 
+/// What is wrong in the form of one is told in every run of the tests, not only in the long ones.
+#[test]
+fn every_specimen_can_be_read() {
+    let files = std::fs::read_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/specimens")).unwrap();
+    let specimens = files.map(|file| Specimen::read(&std::fs::read_to_string(file.unwrap().path()).unwrap()));
+    assert!(specimens.count() >= 14);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs real Kubernetes: cargo xtask test --full"]
 async fn kinds_of_the_training_operator() {
@@ -114,11 +122,11 @@ async fn kinds_of_tekton() {
     live_in_turns(&[specimen!("taskrun"), specimen!("pipelinerun")], TEKTON).await;
 }
 
-/// What is in its pods is not Ray, so a dashboard of ours says how its jobs get on.
+/// What is in their pods is not Ray, so a dashboard of ours says how jobs and applications get on.
 #[tokio::test(flavor = "multi_thread")]
 #[ignore = "needs real Kubernetes: cargo xtask test --full"]
-async fn a_ray_job() {
-    live(&[specimen!("rayjob")], &[KUBERAY]).await;
+async fn kinds_of_ray() {
+    live(&[specimen!("rayjob"), specimen!("raycluster"), specimen!("rayservice")], &[KUBERAY]).await;
 }
 
 /// The manager's operator runs what is handed over. `other` is of a kind of which it does not.

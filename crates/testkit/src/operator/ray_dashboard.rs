@@ -1,4 +1,5 @@
-//! The dashboard of a Ray cluster that runs nothing: what becomes of a job is what its entrypoint says.
+//! The dashboard of Ray clusters that run nothing: what becomes of a job is what its entrypoint says, and every application
+//! that is to be served runs.
 //!
 //! The operator of Ray asks the dashboard in every cluster's head pod. Nothing runs in these pods, so it is told to send
 //! all plain HTTP through a proxy, and the proxy is this.
@@ -10,13 +11,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use axum::Router;
 use axum::extract::{Path, State};
 use axum::routing::{get, post};
-use http::StatusCode;
-use serde_json::{Value, json};
+use http::{HeaderMap, StatusCode, header};
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
 use tokio::net::TcpListener;
 use tokio_util::task::AbortOnDropHandle;
 
 /// The entrypoints by the ids of their jobs.
 type Jobs = Arc<Mutex<BTreeMap<String, String>>>;
+/// What is to be served, by the address of the cluster that was told so.
+type Served = Arc<Mutex<BTreeMap<String, Vec<Application>>>>;
+
+/// Which applications a cluster is to serve, and no others.
+#[derive(Deserialize)]
+struct ServeConfig {
+    applications: Vec<Application>,
+}
+
+#[derive(Deserialize)]
+struct Application {
+    name: String,
+}
 
 /// Answers until it is dropped.
 pub(super) struct RayDashboard {
@@ -26,11 +41,14 @@ pub(super) struct RayDashboard {
 impl RayDashboard {
     pub(super) async fn start(port: u16) -> io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
-        let router = Router::new()
+        let jobs = Router::new()
             .route("/api/jobs/", post(submit))
             .route("/api/jobs/{id}", get(show))
             .route("/api/jobs/{id}/stop", post(stop))
             .with_state(Jobs::default());
+        let served =
+            Router::new().route("/api/serve/applications/", get(applications).put(serve)).with_state(Served::default());
+        let router = jobs.merge(served);
         let serving = tokio::spawn(async move {
             if let Err(error) = axum::serve(listener, router).await {
                 tracing::warn!(%error, "a Ray dashboard ended");
@@ -66,4 +84,25 @@ async fn show(State(jobs): State<Jobs>, Path(id): Path<String>) -> Result<String
 
 async fn stop() -> String {
     json!({"stopped": true}).to_string()
+}
+
+async fn serve(State(served): State<Served>, headers: HeaderMap, body: String) -> Result<(), StatusCode> {
+    let config: ServeConfig = serde_json::from_str(&body).map_err(|_| StatusCode::BAD_REQUEST)?;
+    served.lock().unwrap_or_else(PoisonError::into_inner).insert(address(&headers)?, config.applications);
+    Ok(())
+}
+
+async fn applications(State(served): State<Served>, headers: HeaderMap) -> Result<String, StatusCode> {
+    let address = address(&headers)?;
+    let served = served.lock().unwrap_or_else(PoisonError::into_inner);
+    let running = served.get(&address).into_iter().flatten().map(|Application { name }| {
+        (name.clone(), json!({"name": name, "status": "RUNNING", "message": "as all here", "deployments": {}}))
+    });
+    Ok(json!({"applications": running.collect::<Map<_, _>>()}).to_string())
+}
+
+/// A proxy is asked for many clusters.
+fn address(headers: &HeaderMap) -> Result<String, StatusCode> {
+    let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    host.map(str::to_owned).ok_or(StatusCode::BAD_REQUEST)
 }

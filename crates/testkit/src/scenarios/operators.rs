@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
+use futures::future::try_join_all;
 use jobferry_core::{
     custom::FIELD_MANAGER,
     kind::{Kind, Path, Table},
@@ -36,10 +37,11 @@ pub struct Specimen {
     #[serde(default)]
     beside: Vec<Beside>,
     running: State,
-    succeeded: State,
-    failed: State,
+    /// How it ends; none of both if it never does.
+    succeeded: Option<State>,
+    failed: Option<State>,
     suspension: Option<Suspension>,
-    cancellation: Option<Cancellation>,
+    edit: Option<Edit>,
 }
 
 /// An object without a namespace, and its collection.
@@ -60,9 +62,9 @@ struct Suspension {
     shows: State,
 }
 
-/// An edit that ends an object.
+/// A change of the spec whose effect shows in the status.
 #[derive(Deserialize)]
-struct Cancellation {
+struct Edit {
     change: Value,
     shows: State,
 }
@@ -78,7 +80,11 @@ enum Script {
 impl Specimen {
     /// Reads a specimen.
     pub fn read(text: &str) -> Self {
-        serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("a specimen that cannot be read: {error}"))
+        let specimen: Self =
+            serde_saphyr::from_str(text).unwrap_or_else(|error| panic!("a specimen that cannot be read: {error}"));
+        let (kind, told) = (specimen.kind(), [&specimen.succeeded, &specimen.failed].map(Option::is_some));
+        assert_eq!(told, [kind.ends(); 2], "a specimen says how a {} ends if it does", kind.kind);
+        specimen
     }
 
     fn kind(&self) -> Kind {
@@ -106,6 +112,11 @@ impl Specimen {
             }
         }
         object
+    }
+
+    /// What it does when all is well, and how that shows: it succeeds, or runs on if its kind never ends.
+    fn at_best(&self) -> (Script, &State) {
+        self.succeeded.as_ref().map_or((Script::RunOn, &self.running), |succeeded| (Script::Succeed, succeeded))
     }
 
     /// The same, left to the kind's own operator.
@@ -186,9 +197,10 @@ pub async fn it_is_left_alone_on_the_manager(fleet: &Fleet, specimen: &Specimen)
     put_beside(fleet, specimen).await?;
     let kind = specimen.kind();
     let (delegated, own) = (Stage::set(fleet, &kind, "delegated").await?, Stage::set(fleet, &kind, "own").await?);
-    delegated.dispatched(&specimen.object(Script::Succeed)).await?;
-    own.manager().create(&specimen.not_delegated(Script::Succeed)).await?;
-    own.manager().until(NAME, "its end on the manager", shows(&specimen.succeeded)).await?;
+    let (script, state) = specimen.at_best();
+    delegated.dispatched(&specimen.object(script)).await?;
+    own.manager().create(&specimen.not_delegated(script)).await?;
+    own.manager().until(NAME, "run by the manager", shows(state)).await?;
     assert!(own.namespace.manager().pods().await? > 0, "its pods were on the manager");
     delegated.nothing_ran_on_the_manager().await
 }
@@ -196,11 +208,10 @@ pub async fn it_is_left_alone_on_the_manager(fleet: &Fleet, specimen: &Specimen)
 /// The worker's operator runs the mirror: progress and ends come back, edits arrive, and deleting leaves nothing.
 pub async fn it_lives_on_its_worker(fleet: &Fleet, specimen: &Specimen) -> Outcome {
     put_beside(fleet, specimen).await?;
-    tokio::try_join!(
-        it_ends_as_its_mirror(fleet, specimen, Script::Succeed, &specimen.succeeded),
-        it_ends_as_its_mirror(fleet, specimen, Script::Fail, &specimen.failed),
-        it_is_edited_and_deleted(fleet, specimen),
-    )?;
+    let ends = [(Script::Succeed, &specimen.succeeded), (Script::Fail, &specimen.failed)];
+    let ends = ends.into_iter().filter_map(|(script, end)| Some((script, end.as_ref()?)));
+    let ends = ends.map(|(script, end)| it_ends_as_its_mirror(fleet, specimen, script, end));
+    tokio::try_join!(try_join_all(ends), it_is_edited_and_deleted(fleet, specimen))?;
     Ok(())
 }
 
@@ -231,9 +242,9 @@ async fn it_is_edited_and_deleted(fleet: &Fleet, specimen: &Specimen) -> Outcome
         let (runs, is_suspended) = (shows(&specimen.running), shows(&suspension.shows));
         manager.until(NAME, "running again", |object| runs(object) && !is_suspended(object)).await?;
     }
-    if let Some(cancellation) = &specimen.cancellation {
-        manager.change(NAME, &cancellation.change).await?;
-        manager.until(NAME, "cancelled", shows(&cancellation.shows)).await?;
+    if let Some(edit) = &specimen.edit {
+        manager.change(NAME, &edit.change).await?;
+        manager.until(NAME, "edited", shows(&edit.shows)).await?;
     }
     stage.nothing_ran_on_the_manager().await?;
     manager.delete(NAME).await?;
@@ -270,7 +281,8 @@ pub async fn it_is_noticed_that_the_manager_runs_it(fleet: &Fleet, specimen: &Sp
 
     manager.change(NAME, &json!({"metadata": {"labels": {"stage": "two"}}})).await?;
     // What was submitted later has come to its end: so the edit was looked at.
-    it_ends_as_its_mirror(fleet, other, Script::Succeed, &other.succeeded).await?;
+    let (script, end) = other.at_best();
+    it_ends_as_its_mirror(fleet, other, script, end).await?;
     for (worker, before) in before {
         let now = mirrors(worker).find(NAME).await?;
         assert_eq!(now.is_some(), before.is_some(), "no mirror comes or goes");
