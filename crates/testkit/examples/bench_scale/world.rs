@@ -44,7 +44,8 @@ impl World {
         let world = Self { manager, workers: all, directory: TempDir::new().unwrap() };
         fs::write(world.kubeconfig(), &world.manager.kubeconfig).unwrap();
         let mut install = tokio::process::Command::from(Command::new(jobferry));
-        let installed = install.args(["install", "--kubeconfig"]).arg(world.kubeconfig()).output().await.unwrap();
+        install.args(["install", "--no-deployment", "--kubeconfig"]).arg(world.kubeconfig());
+        let installed = install.output().await.unwrap();
         assert!(installed.status.success(), "jobferry install: {}", String::from_utf8_lossy(&installed.stderr));
         for worker in &world.workers {
             world.register(worker).await;
