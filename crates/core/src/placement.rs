@@ -126,7 +126,10 @@ impl WorkerView {
     /// What it says of this kind, if it answers and the kind cannot be used there.
     pub fn lacks(&self, kind: &KindRef) -> Option<&KindLink> {
         self.live_identity()?;
-        self.kinds.get(&kind.name()).filter(|link| link.why_not().is_some())
+        match kind {
+            KindRef::Job => None,
+            KindRef::Custom(_) => self.kinds.get(&kind.name()).filter(|link| link.why_not().is_some()),
+        }
     }
 
     /// The kinds that it lacks, as people are told.

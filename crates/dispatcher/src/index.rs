@@ -260,7 +260,7 @@ impl Index {
         let Some(known) = workloads.get_mut(uid).filter(|_| listed.all()) else { return planned };
         known.notice(workers, now);
         known.memory.local_child = known.memory.local_child.take().or_else(|| owned.by(uid));
-        let halt = known.kind().and_then(|kind| halts.halt(workers, &kind.name()));
+        let halt = known.kind().filter(|_| halts.any()).and_then(|kind| halts.halt(workers, &kind.name()));
         let of_unknown_descent = known.workload.is_none() && !known.memory.owner_seen;
         let around = Surroundings {
             workers,

@@ -151,6 +151,11 @@ impl Restored {
 }
 
 impl Halts {
+    /// Whether there may be any at all: mostly not, and then nothing need be asked about a kind.
+    pub(super) const fn any(&self) -> bool {
+        self.canary.is_some() || self.restored.is_some() || !self.first_looks.is_empty()
+    }
+
     /// Why nothing of the kind of this name may be placed, if so.
     pub(super) fn halt(&self, workers: &Workers, kind: &str) -> Option<Halt> {
         let forgotten = || self.restored.as_ref()?.halt(workers, kind);
