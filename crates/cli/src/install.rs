@@ -62,8 +62,8 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         args.no_deployment || serves(&manager, "apps/v1").await,
         "this cluster runs no Deployments; with --no-deployment it gets the rest, and the dispatcher runs elsewhere"
     );
-    let guarded = args.kinds.is_empty() || serves(&manager, "admissionregistration.k8s.io/v1").await;
     let kinds = all_kinds(&manager, &args).await?;
+    let guarded = kinds.is_empty() || serves(&manager, "admissionregistration.k8s.io/v1").await;
     let manifest = manifest(&args, &kinds, guarded)?;
     if !guarded {
         eprintln!("this cluster has no admission policies: nothing keeps users from changing managedBy of these kinds");
@@ -85,9 +85,9 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The kinds that are named, and those that were before. If none are named, what there is stays as it is.
+/// The kinds that are named, and those that were before: a later release may want other rights on them.
 async fn all_kinds(manager: &Client, args: &Args) -> anyhow::Result<Vec<KindName>> {
-    if args.kinds.is_empty() || args.replace_kinds {
+    if args.replace_kinds {
         return Ok(args.kinds.clone());
     }
     let allowed = rights::allowed_on_manager(manager).await;

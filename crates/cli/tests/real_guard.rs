@@ -170,5 +170,5 @@ fn kinds_are_taken_away_by_naming_the_others(pair: &Pair) {
     let left = pair.on_manager(&policies);
     assert!(left.contains("/jobferry-spec-managedby") && !left.contains("runpolicy"), "{left}");
     let rules = ["get", "clusterrole", "jobferry-dispatcher-kinds", "-o", "jsonpath={.rules[*].resources[0]}"];
-    assert_eq!(pair.on_manager(&rules), "placements rayjobs rayjobs/status");
+    assert_eq!(pair.on_manager(&rules), "placements rayjobs rayjobs/status rayclusters");
 }

@@ -53,13 +53,22 @@ impl fmt::Display for Activity {
     }
 }
 
-/// What a worker's watch said of a mirror last.
+/// What a worker's watch said of a mirror last. Boxed: a map has room for eleven of them from the first one on, and most
+/// workloads have one.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sighting {
     /// It exists.
-    Present(Mirror),
+    Present(Box<Mirror>),
     /// It is no longer listed; this is its last state. Not a proof that it is gone.
-    Vanished(Mirror),
+    Vanished(Box<Mirror>),
+}
+
+impl Sighting {
+    /// Its last known state.
+    pub const fn mirror(&self) -> &Mirror {
+        let (Self::Present(mirror) | Self::Vanished(mirror)) = self;
+        mirror
+    }
 }
 
 /// What only this process knows. Lost with it; everything here can be found out again.
@@ -67,12 +76,14 @@ pub enum Sighting {
 pub struct Memory {
     /// The manager acknowledged a placement of that epoch, which this process sent at that (monotonic) time.
     pub acknowledged: Option<(u32, Duration)>,
+    /// When (monotonic) the manager took a placement and did not keep it.
+    pub unkept: Option<Duration>,
     /// ABSENT: the worker answered a fresh read with 404.
     pub absent: Option<Absence>,
     /// A worker of that epoch has pods of this workload, though no mirror: there was one.
     pub evidence: Option<u32>,
     /// An object that somebody created for it on the manager, as people call it. Not forgotten when that object is gone: what
-    /// has begun to run there must not begin anew elsewhere.
+    /// has begun to run there must not begin anew elsewhere. (The next process does not know of it then.)
     pub local_child: Option<String>,
     /// When (monotonic) a create of ours was last left without an answer: it may still land.
     pub in_doubt: Option<Duration>,
@@ -182,8 +193,7 @@ pub struct Surroundings<'a> {
 impl Knowledge {
     /// What kind of workload it is; `None` if nothing is known of it.
     pub fn kind(&self) -> Option<KindRef> {
-        let mirror =
-            self.mirrors.values().next().map(|(Sighting::Present(mirror) | Sighting::Vanished(mirror))| mirror);
+        let mirror = self.mirrors.values().next().map(Sighting::mirror);
         self.workload.as_ref().map(Workload::kind).or_else(|| mirror.map(Mirror::kind))
     }
 
@@ -226,7 +236,7 @@ impl Knowledge {
     /// The mirrors that exist, as far as the watches tell, with their workers.
     pub fn present(&self) -> impl Iterator<Item = (&str, &Mirror)> {
         self.mirrors.iter().filter_map(|(worker, sighting)| match sighting {
-            Sighting::Present(mirror) => Some((worker.as_str(), mirror)),
+            Sighting::Present(mirror) => Some((worker.as_str(), &**mirror)),
             Sighting::Vanished(_) => None,
         })
     }

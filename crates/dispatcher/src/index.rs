@@ -255,11 +255,11 @@ impl Index {
     /// What is to be done for this workload.
     pub(crate) fn plan(&self, uid: &str, term: Term, now: Now) -> Planned {
         let mut state = self.lock();
-        let State { workloads, workers, policies, halts, listed, orphans, owned, .. } = &mut *state;
+        state.notice_child(uid);
+        let State { workloads, workers, policies, halts, listed, orphans, .. } = &mut *state;
         let mut planned = Planned { actions: Vec::new(), workload: None };
         let Some(known) = workloads.get_mut(uid).filter(|_| listed.all()) else { return planned };
         known.notice(workers, now);
-        known.memory.local_child = known.memory.local_child.take().or_else(|| owned.by(uid));
         let halt = known.kind().filter(|_| halts.any()).and_then(|kind| halts.halt(workers, &kind.name()));
         let of_unknown_descent = known.workload.is_none() && !known.memory.owner_seen;
         let around = Surroundings {
@@ -370,16 +370,15 @@ fn placed_on(known: &Knowledge) -> Option<&str> {
 
 fn load_of(known: &Knowledge) -> Option<Load> {
     let placement = placement_of(known)?;
-    // A slot is taken by a create that is under way or whose outcome is unknown.
+    // A slot is taken by a create that is under way or whose outcome is unknown; what somebody else runs is not created.
     let refused = known.memory.refusals.get(&placement.worker).is_some_and(|refusal| refusal.epoch == placement.epoch);
-    let settled = placement.mirror.is_some() || placement.moving || refused;
+    let settled = placement.mirror.is_some() || placement.moving || refused || known.activity().is_some();
     let unacknowledged = !settled && !known.mirrors.contains_key(&placement.worker);
     Some(Load { worker: placement.worker.clone(), unacknowledged })
 }
 
 fn uid_of(sighting: &Sighting) -> &str {
-    let (Sighting::Present(mirror) | Sighting::Vanished(mirror)) = sighting;
-    &mirror.uid
+    &sighting.mirror().uid
 }
 
 /// Whether `new` is an older version than `known` of the same object. Versions of one API server can be compared.

@@ -30,6 +30,9 @@ const FIRST_RETRY: Duration = Duration::from_millis(50);
 /// A cluster that is down is asked about each workload twice a minute at most.
 const LAST_RETRY: Duration = Duration::from_secs(30);
 
+/// Where deletions come from; no worker can be called so.
+const DELETIONS: &str = "/deletions";
+
 /// The queues.
 pub(crate) struct Lanes {
     index: Arc<Index>,
@@ -71,8 +74,13 @@ impl Lanes {
     /// A workload was created or changed. What starts one goes before what is told of those that run: that is the order in
     /// which clusters are kept busy, and what is told of a burst is then told in fewer words.
     pub(crate) fn take_up(&self, workload: Workload) {
-        let urgency = if workload.is_unplaced() { Urgency::Urgent } else { Urgency::Normal };
-        self.plan(Source::default(), urgency, self.index.apply_workload(workload));
+        let (deleting, unplaced) = (workload.deleting, workload.is_unplaced());
+        let touched = self.index.apply_workload(workload);
+        match (deleting, unplaced) {
+            (true, _) => self.plan_first(touched),
+            (false, true) => self.plan(Source::default(), Urgency::Urgent, touched),
+            (false, false) => self.plan_all(touched),
+        }
     }
 
     /// These workloads want to be planned.
@@ -80,9 +88,10 @@ impl Lanes {
         self.plan(Source::default(), Urgency::Normal, uids);
     }
 
-    /// These workloads are gone: that is news which may not wait behind others' progress.
+    /// These workloads are gone, or on their way: that is news which may wait neither behind others' progress nor behind a
+    /// burst of new ones.
     pub(crate) fn plan_first(&self, uids: impl IntoIterator<Item = Uid>) {
-        self.plan(Source::default(), Urgency::Urgent, uids);
+        self.plan(Source::named(DELETIONS), Urgency::Urgent, uids);
     }
 
     /// This worker has news of these workloads. Workers take turns: what one brings after a long absence, or over and over

@@ -64,6 +64,8 @@ struct State<K> {
     /// again; with where and how they were added.
     waiting: HashMap<K, (Source, Urgency)>,
     working: HashSet<K>,
+    /// Those among them that wait because of a reminder alone.
+    reminded: HashSet<K>,
     /// Delayed keys by due time; the number keeps two keys of one instant apart and in order.
     delayed: BTreeMap<(Instant, u64), K>,
     due: HashMap<K, (Instant, u64)>,
@@ -121,6 +123,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             turn: 0,
             waiting: HashMap::new(),
             working: HashSet::new(),
+            reminded: HashSet::new(),
             delayed: BTreeMap::new(),
             due: HashMap::new(),
             failures: HashMap::new(),
@@ -136,7 +139,10 @@ impl<K: Clone + Eq + Hash> Queue<K> {
 
     /// Hands the key out when it is the turn of its source, urgent ones first.
     pub fn add_from(&self, source: Source, urgency: Urgency, key: K) {
-        self.lock().make_ready(key, source, urgency);
+        let mut state = self.lock();
+        state.reminded.remove(&key);
+        state.make_ready(key, source, urgency);
+        drop(state);
         self.shared.changed.notify_one();
     }
 
@@ -144,6 +150,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// back-off short.
     pub fn remind(&self, key: K) {
         let mut state = self.lock();
+        if state.working.contains(&key) && !state.waiting.contains_key(&key) {
+            state.reminded.insert(key.clone());
+        }
         if !state.due.contains_key(&key) {
             state.make_ready(key, Source::default(), Urgency::Normal);
             drop(state);
@@ -166,6 +175,9 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         state.sequence += 1;
         let seed = state.sequence;
         let (first, last) = (self.shared.first_retry, self.shared.last_retry);
+        if state.reminded.remove(&key) {
+            state.waiting.remove(&key);
+        }
         let delay = state.failures.entry(key.clone()).or_insert_with(|| Backoff::new(first, last, seed)).next_delay();
         state.make_due(key, Instant::now() + delay);
         drop(state);
@@ -207,6 +219,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn done(&self, key: &K) {
         let mut state = self.lock();
         state.working.remove(key);
+        state.reminded.remove(key);
         if let Some((source, urgency)) = state.waiting.get(key).copied() {
             state.line(urgency).push(source, key.clone());
             drop(state);
@@ -436,6 +449,28 @@ mod tests {
         queue.done(&"a");
         queue.remind("a");
         assert_eq!(queue.next().await, "a");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn nor_does_one_that_came_while_the_key_was_worked_on() {
+        for (and_added, waits) in [(false, true), (true, false)] {
+            let queue = queue();
+            queue.add("a");
+            let key = queue.next().await;
+            queue.remind("a");
+            if and_added {
+                queue.add("a");
+            }
+            queue.retry("a");
+            queue.done(&key);
+            assert_eq!(is_idle(&queue).await, waits, "and added: {and_added}");
+        }
+        let queue = queue();
+        queue.add("a");
+        let key = queue.next().await;
+        queue.remind("a");
+        queue.done(&key);
+        assert!(!is_idle(&queue).await, "without a failure it counts");
     }
 
     #[tokio::test(start_paused = true)]

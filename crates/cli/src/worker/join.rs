@@ -10,6 +10,8 @@ mod known;
 mod make;
 mod words;
 
+pub(super) use known::workers;
+
 use anyhow::{Context as _, ensure};
 use jobferry_api::{SYSTEM_NAMESPACE, managed_by};
 use jobferry_core::ownership::origin;

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 
 use super::{
     admin::Admin,
+    join::workers,
     preflight::{self, Whose},
     rights::Rights,
     tend,
@@ -67,7 +68,10 @@ pub(super) async fn run(args: Args) -> anyhow::Result<()> {
         None => None,
         Some(admin) => {
             let cluster = admin.client().await?;
-            check_same(registered.as_ref(), &preflight::identity(&cluster, Whose::Worker).await?, name)?;
+            let found = preflight::identity(&cluster, Whose::Worker).await?;
+            check_same(registered.as_ref(), &found, name)?;
+            let others = workers(&manager).await?.unwrap_or_default();
+            check_unused(&others, name, &dispatcher, &found)?;
             Some(cluster)
         }
     };
@@ -94,6 +98,22 @@ fn check_same(registered: Option<&Worker>, found: &str, name: &str) -> anyhow::R
         "--worker-kubeconfig leads to another cluster than worker {name}"
     );
     Ok(())
+}
+
+/// What is taken away there is one dispatcher's, whatever its Workers are called: no other one of them may need it.
+fn check_unused(workers: &[Worker], name: &str, dispatcher: &str, identity: &str) -> anyhow::Result<()> {
+    let is_there = |worker: &&Worker| {
+        let known = worker.status.as_ref().and_then(|status| status.identity.as_deref());
+        worker.spec.dispatcher() == dispatcher && known == Some(identity)
+    };
+    let mut others = workers.iter().filter(is_there).filter_map(|worker| worker.metadata.name.as_deref());
+    match others.find(|other| *other != name) {
+        Some(other) => bail!(
+            "the cluster is still joined as worker {other} of the dispatcher of {dispatcher}, and what join made there is that \
+             one's; if {name} was joined for another dispatcher, name it with --managed-by"
+        ),
+        None => Ok(()),
+    }
 }
 
 /// Cordons, waits for what is placed there, and takes the Worker and its Secret away.
@@ -168,4 +188,35 @@ async fn clear(cluster: &Client, rights: &Rights<'_>) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_another_worker_of_the_same_dispatcher_needs_is_not_taken_away() {
+        let worker = |name: &str, managed_by: Option<&str>| -> Worker {
+            serde_json::from_value(json!({
+                "metadata": {"name": name}, "spec": {"kubeconfigSecret": name, "managedBy": managed_by},
+                "status": {"identity": "cluster-1"},
+            }))
+            .unwrap()
+        };
+        let workers = [worker("eu-1", None), worker("team-eu-1", Some("example.com/team"))];
+        for (leaving, dispatcher, cluster, may) in [
+            ("team-eu-1", "example.com/team", "cluster-1", true),
+            ("eu-1", "jobferry.dev/dispatcher", "cluster-1", true),
+            ("gone", "jobferry.dev/dispatcher", "cluster-1", false),
+            ("gone", "example.com/team", "cluster-1", false),
+            ("gone", "example.com/other", "cluster-1", true),
+            ("gone", "jobferry.dev/dispatcher", "cluster-2", true),
+        ] {
+            assert_eq!(
+                check_unused(&workers, leaving, dispatcher, cluster).is_ok(),
+                may,
+                "{leaving} {dispatcher} {cluster}"
+            );
+        }
+    }
 }

@@ -60,10 +60,8 @@ impl Case<'_> {
 
     /// A mirror whose end was seen, whether or not it is still there.
     pub(super) fn end_from_before(&self) -> Option<&Mirror> {
-        let sightings = self.known.mirrors.values().map(|sighting| match sighting {
-            Sighting::Present(mirror) | Sighting::Vanished(mirror) => mirror,
-        });
-        sightings.filter(|mirror| mirror.is_finished()).max_by_key(|mirror| mirror.epoch)
+        let mirrors = self.known.mirrors.values().map(Sighting::mirror);
+        mirrors.filter(|mirror| mirror.is_finished()).max_by_key(|mirror| mirror.epoch)
     }
 
     pub(super) fn copy_status(&self, at: &Placement, mirror: &Mirror) -> Vec<Action> {

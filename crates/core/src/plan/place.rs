@@ -13,7 +13,7 @@ use crate::{
     placement::{Choice, Chosen, Decision, Unplaceable, Verdict, choose, must_stay},
     record::Placement,
     refusal::Refusal,
-    time::WAITING_INTERVAL,
+    time::{RECORD_AGAIN, WAITING_INTERVAL},
     workload::Told,
 };
 
@@ -21,9 +21,11 @@ impl Case<'_> {
     /// The first placement, or so it looks: somebody may have wiped the record off while a create of ours is under way, or
     /// before its mirror is seen. A second placement would run it twice.
     pub(super) fn place(&self) -> Vec<Action> {
-        let landed = self.known.memory.creates_landed_at();
-        if landed > self.around.now.monotonic {
-            return vec![Action::WakeAt(landed)];
+        let memory = &self.known.memory;
+        let again = memory.unkept.map_or(Duration::ZERO, |unkept| unkept + RECORD_AGAIN);
+        let not_before = memory.creates_landed_at().max(again);
+        if not_before > self.around.now.monotonic {
+            return vec![Action::WakeAt(not_before)];
         }
         self.place_as(|chosen| Placement::new(chosen.worker, chosen.identity, 1, self.around.now.wall))
     }

@@ -16,7 +16,7 @@ use crate::{
     placement::Link,
     policy::{Policies, Policy},
     refusal::{Ground, Refusal},
-    time::{CREATE_WINDOW, Now, ORPHAN_PAUSE, QUARANTINE, STATUS_INTERVAL},
+    time::{CREATE_WINDOW, Now, ORPHAN_PAUSE, QUARANTINE, RECORD_AGAIN, STATUS_INTERVAL},
 };
 use job_api::Rules;
 use k8s_openapi::jiff::Timestamp;
@@ -94,12 +94,12 @@ impl World {
     }
 
     fn mirror_on(mut self, worker: &str, mirror: Mirror) -> Self {
-        self.known.mirrors.insert(worker.into(), Sighting::Present(mirror));
+        self.known.mirrors.insert(worker.into(), Sighting::Present(mirror.into()));
         self
     }
 
     fn vanished_on(mut self, worker: &str, mirror: Mirror) -> Self {
-        self.known.mirrors.insert(worker.into(), Sighting::Vanished(mirror));
+        self.known.mirrors.insert(worker.into(), Sighting::Vanished(mirror.into()));
         self
     }
 

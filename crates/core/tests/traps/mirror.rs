@@ -73,7 +73,7 @@ fn planned(workload: &Value) -> Vec<Action> {
     }});
     let known = Knowledge {
         workload: Some(Workload::deserialize(workload).unwrap()),
-        mirrors: [("eu-1".into(), Sighting::Present(Mirror::deserialize(seen).unwrap()))].into(),
+        mirrors: [("eu-1".into(), Sighting::Present(Mirror::deserialize(seen).unwrap().into()))].into(),
         ..Knowledge::default()
     };
     let now = Now { wall: NOW.parse().unwrap(), monotonic: Duration::from_secs(1000) };

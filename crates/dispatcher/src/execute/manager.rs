@@ -37,6 +37,7 @@ pub(super) async fn record_placement(
     shared.index.remember(uid, |memory| {
         // One that was not kept leads to nothing, and what is placed next need not wait for it.
         memory.acknowledged = kept.then_some((epoch, sent)).or(memory.acknowledged);
+        memory.unkept = (!kept).then_some(sent);
         memory.absent = None;
     });
     if kept && !placement.moving && placement.mirror.is_none() {
@@ -44,7 +45,7 @@ pub(super) async fn record_placement(
     }
     shared.lanes.plan_all(shared.index.apply_workload(stored));
     if !kept {
-        // Nothing is created without it, and the next try must not follow at once.
+        // Nothing is created without it.
         let gone = "the management cluster's admission took it off";
         return Err(log("record where the workload goes", uid, &gone));
     }

@@ -71,9 +71,9 @@ impl Index {
         let mut state = self.lock();
         let outlisted = state.is_outlisted(worker, &mirror, lists);
         let known = state.workloads.get(&mirror.origin_uid).and_then(|known| known.mirrors.get(worker));
-        let unchanged = known.is_some_and(|(Sighting::Present(seen) | Sighting::Vanished(seen))| {
-            (seen.uid.as_str(), seen.resource_version.as_str()) == (&mirror.uid, before)
-        });
+        let unchanged = known
+            .map(Sighting::mirror)
+            .is_some_and(|seen| (seen.uid.as_str(), seen.resource_version.as_str()) == (&mirror.uid, before));
         let touched = match (outlisted, unchanged) {
             (true, _) => state.doubt(worker, mirror),
             (false, true) => state.take_over(worker, mirror),
@@ -143,9 +143,7 @@ impl Index {
         if state.workloads.contains_key(uid) {
             state.change(uid, |known| {
                 known.memory.discarded = Some((mirror_uid.to_owned(), misfit.clone()));
-                let Some(Sighting::Present(seen) | Sighting::Vanished(seen)) = known.mirrors.get(worker) else {
-                    return;
-                };
+                let Some(seen) = known.mirrors.get(worker).map(Sighting::mirror) else { return };
                 // What has come to its end is a result.
                 if seen.uid == mirror_uid && !seen.is_finished() {
                     known.mirrors.remove(worker);
@@ -202,7 +200,7 @@ impl State {
             return None;
         }
         self.change(&uid, |known| {
-            known.mirrors.insert(worker.to_owned(), Sighting::Vanished(last));
+            known.mirrors.insert(worker.to_owned(), Sighting::Vanished(last.into()));
         });
         Some(uid)
     }
@@ -230,7 +228,7 @@ impl State {
             known.memory.gone = None;
             known.memory.status_refused = None;
             known.memory.refusals.remove(worker);
-            known.mirrors.insert(worker.to_owned(), Sighting::Present(mirror));
+            known.mirrors.insert(worker.to_owned(), Sighting::Present(mirror.into()));
         });
         Some(uid)
     }
@@ -238,7 +236,7 @@ impl State {
 
 /// The namespace of a workload or, when it is gone, of the mirror that it left on this worker.
 fn namespace_of<'a>(known: &'a Knowledge, worker: &str) -> Option<&'a str> {
-    let mirror = known.mirrors.get(worker).map(|(Sighting::Present(mirror) | Sighting::Vanished(mirror))| mirror);
+    let mirror = known.mirrors.get(worker).map(Sighting::mirror);
     let workload = known.workload.as_ref().map(|workload| workload.namespace.as_str());
     workload.or(mirror.map(|mirror| mirror.namespace.as_str()))
 }
@@ -264,6 +262,6 @@ fn is_discarded(known: &Knowledge, mirror: &Mirror) -> bool {
 
 /// Whether a sighting says more than this state of a mirror: it is of the same object and later.
 fn overtakes(sighting: &Sighting, mirror: &Mirror) -> bool {
-    let (Sighting::Present(known) | Sighting::Vanished(known)) = sighting;
+    let known = sighting.mirror();
     known.uid == mirror.uid && is_older(&mirror.resource_version, &known.resource_version)
 }

@@ -94,9 +94,9 @@ fn the_list_of_one_namespace_says_nothing_of_the_others() {
     index.apply_workload(placed("u1", 5, "eu-1"));
     index.apply_mirror("eu-1", mirror("u1", "m1", 11));
     assert_eq!(index.reset_mirrors("eu-1", &KindRef::Job, Some("web"), Vec::new()), Vec::<Uid>::new());
-    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11))));
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11).into())));
     assert_eq!(index.reset_mirrors("eu-1", &KindRef::Job, Some("ml"), Vec::new()), ["u1".to_owned()]);
-    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Vanished(mirror("u1", "m1", 11))));
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Vanished(mirror("u1", "m1", 11).into())));
 }
 
 #[test]
@@ -105,15 +105,23 @@ fn an_answer_that_the_watch_has_overtaken_changes_nothing() {
     index.apply_workload(placed("u1", 5, "eu-1"));
     index.apply_mirror("eu-1", mirror("u1", "m1", 11));
     index.apply_mirror("eu-1", mirror("u1", "m1", 10));
-    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11))));
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11).into())));
     index.delete_mirror("eu-1", mirror("u1", "m1", 12));
     index.apply_mirror("eu-1", mirror("u1", "m1", 11));
-    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Vanished(mirror("u1", "m1", 12))));
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Vanished(mirror("u1", "m1", 12).into())));
     index.apply_mirror("eu-1", mirror("u1", "m2", 13));
     index.delete_mirror("eu-1", mirror("u1", "m1", 14));
-    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m2", 13))), "another mirror's end");
+    assert_eq!(
+        sighting(&index, "u1", "eu-1"),
+        Some(Sighting::Present(mirror("u1", "m2", 13).into())),
+        "another mirror's end"
+    );
     index.reset_mirrors("eu-1", &KindRef::Job, None, vec![mirror("u1", "m2", 3)]);
-    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m2", 3))), "a list is the truth");
+    assert_eq!(
+        sighting(&index, "u1", "eu-1"),
+        Some(Sighting::Present(mirror("u1", "m2", 3).into())),
+        "a list is the truth"
+    );
 }
 
 #[test]
@@ -127,17 +135,21 @@ fn an_answer_that_a_list_has_overtaken_does_not_bring_back_what_is_gone() {
     index.hear_of_mirror("eu-1", mirror("u1", "m1", 11), asked);
     assert_eq!(
         sighting(&index, "u1", "eu-1"),
-        Some(Sighting::Vanished(mirror("u1", "m1", 11))),
+        Some(Sighting::Vanished(mirror("u1", "m1", 11).into())),
         "no watch tells its end"
     );
     let plan = plan_of(&index, "u1").actions;
     assert!(matches!(plan[..], [Action::ProveAbsent { .. }]), "it may have run, the proof is from before: {plan:?}");
     let asked_anew = index.lists_of("eu-1", "u1");
     index.hear_of_mirror("eu-1", mirror("u1", "m1", 11), asked_anew);
-    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11))));
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11).into())));
     index.reset_mirrors("eu-1", &KindRef::Job, None, vec![mirror("u1", "m1", 11)]);
     index.hear_of_mirror("eu-1", mirror("u1", "m1", 12), asked_anew);
-    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 12))), "the list has it");
+    assert_eq!(
+        sighting(&index, "u1", "eu-1"),
+        Some(Sighting::Present(mirror("u1", "m1", 12).into())),
+        "the list has it"
+    );
 }
 
 #[test]
@@ -269,7 +281,7 @@ fn an_answer_that_nothing_is_there_says_nothing_about_a_mirror_that_was_seen_mea
     let before = index.last_seen("u1", "eu-1");
     index.prove_absent("u1", &at, before.as_deref(), false);
     assert_eq!(absent(&index), Some(Absence::proved_for(&at)));
-    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Vanished(mirror("u1", "m1", 11))));
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Vanished(mirror("u1", "m1", 11).into())));
 }
 
 #[test]

@@ -84,7 +84,7 @@ async fn follow(shared: Arc<Shared>, children: Arc<Children>) {
                 looked_at(&shared, &children);
             }
             Event::Applied(child) => shared.lanes.plan_all(shared.index.apply_child(&children, child)),
-            Event::Deleted(child) => shared.index.delete_child(child),
+            Event::Deleted(child) => shared.index.delete_child(&children, child),
             Event::Interrupted(error) => {
                 // Said once: without the right this goes on for long. Nothing else depends on it.
                 if !std::mem::replace(&mut told, true) {

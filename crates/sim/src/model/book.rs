@@ -159,8 +159,8 @@ impl Book {
     fn knowledge(&self, known: &Known, workload: usize) -> Knowledge {
         let mirrors = known.mirrors.iter().enumerate().filter_map(|(at, sight)| {
             let sighting = match sight.as_ref()? {
-                Sight::Present(mirror) => Sighting::Present(self.mirror(*mirror)),
-                Sight::Vanished(mirror) => Sighting::Vanished(self.mirror(*mirror)),
+                Sight::Present(mirror) => Sighting::Present(self.mirror(*mirror).into()),
+                Sight::Vanished(mirror) => Sighting::Vanished(self.mirror(*mirror).into()),
             };
             Some((name_of(at), sighting))
         });

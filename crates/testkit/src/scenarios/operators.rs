@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use futures::future::try_join_all;
+use futures::future::{select_ok, try_join_all};
 use jobferry_core::{
     custom::FIELD_MANAGER,
     kind::{Kind, Path, Table},
@@ -174,6 +174,26 @@ impl<'a> Stage<'a> {
         Ok((self.namespace.worker(worker), mirrors))
     }
 
+    /// The operator of the manager made something of which the dispatcher would see that the object runs there.
+    async fn until_a_child_shows(&self, kind: &Kind) -> Outcome {
+        let owner = self.manager().find(NAME).await?.unwrap_or_default()["metadata"]["uid"].take();
+        let seen = kind.children.iter().map(|children| {
+            let (of_all, plural) = (children.path(), &children.plural);
+            let root = of_all.trim_end_matches(plural).trim_end_matches('/');
+            let objects = self.fleet.on_manager(&format!("{root}/namespaces/{}/{plural}", self.namespace.name()));
+            let is_child = |object: &Value| {
+                let Value::Object(metadata) = &object["metadata"] else { return false };
+                let owners = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();
+                let labels = metadata.get("labels");
+                let labelled = |label: &String| labels.is_some_and(|labels| labels.get(label).is_some());
+                children.label.as_ref().is_none_or(labelled)
+                    && owners.into_iter().any(|by| by["uid"] == owner && by["controller"] == true)
+            };
+            Box::pin(async move { objects.until_one("what its operator creates", is_child).await })
+        });
+        select_ok(seen).await.map(drop)
+    }
+
     /// The operator of the manager left the object alone.
     async fn nothing_ran_on_the_manager(&self) -> Outcome {
         let manager = self.namespace.manager();
@@ -202,6 +222,7 @@ pub async fn it_is_left_alone_on_the_manager(fleet: &Fleet, specimen: &Specimen)
     own.manager().create(&specimen.not_delegated(script)).await?;
     own.manager().until(NAME, "run by the manager", shows(state)).await?;
     assert!(own.namespace.manager().pods().await? > 0, "its pods were on the manager");
+    own.until_a_child_shows(&kind).await?;
     delegated.nothing_ran_on_the_manager().await
 }
 

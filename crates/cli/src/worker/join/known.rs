@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// The Workers that there are; `None` where nothing is installed yet.
-pub(super) async fn workers(manager: &Client) -> anyhow::Result<Option<Vec<Worker>>> {
+pub(in crate::worker) async fn workers(manager: &Client) -> anyhow::Result<Option<Vec<Worker>>> {
     #[derive(Deserialize)]
     struct List {
         items: Vec<Worker>,

@@ -133,6 +133,16 @@ fn a_record_that_somebody_wiped_off_is_not_written_anew_while_a_create_may_land(
 }
 
 #[test]
+fn a_record_that_the_manager_did_not_keep_is_written_anew_after_a_while() {
+    let kind = kind("JobSet");
+    let memory = Memory { unkept: Some(NOW.monotonic), ..Memory::default() };
+    let unkept = || world_of(&kind, &job_set()).remembering(memory.clone());
+    let again = NOW.monotonic + RECORD_AGAIN;
+    assert_eq!(unkept().plan(), [Action::WakeAt(again)]);
+    assert!(matches!(unkept().at(again).plan()[..], [Action::RecordPlacement(_)]));
+}
+
+#[test]
 fn a_mirror_that_was_seen_and_is_gone_is_put_back_into_the_record_that_somebody_wiped_off() {
     let kind = kind("JobSet");
     let mirror = mirrored(&kind, &job_set(), &json!({"restarts": 1}));
