@@ -22,6 +22,8 @@ const DEADLINE: Duration = Duration::from_secs(30);
 const PATIENCE: Duration = Duration::from_secs(180);
 /// More would wait for each other on a small machine.
 const AT_ONCE: usize = 32;
+/// A pod that is held for longer stays held.
+const LET_GO_WITHIN: Duration = Duration::from_secs(30);
 /// Longer than the second for which the built-in controller gathers changes, twice.
 const REST: Duration = Duration::from_secs(4);
 
@@ -124,10 +126,20 @@ impl Stage {
             Until::Gone => {
                 self.wait(async || self.job(name).await.is_none().then_some(())).await;
                 tokio::time::sleep(self.rest_when_gone).await;
+                self.until_pods_are_let_go(name).await;
             }
             Until::Rest(seconds) => tokio::time::sleep(Duration::from_secs(seconds)).await,
         }
         self.ending(name).await
+    }
+
+    /// Whether the pods of a Job that is gone are let go is compared, and not how long a busy machine takes for it.
+    async fn until_pods_are_let_go(&self, name: &str) {
+        let let_go = self.wait(async || {
+            let pods = self.pods_of(name).await;
+            pods.iter().all(|(_, pod)| pod["metadata"]["finalizers"].is_null()).then_some(())
+        });
+        let _ = tokio::time::timeout(LET_GO_WITHIN, let_go).await;
     }
 
     async fn take(&self, name: &str, step: &Step) {
