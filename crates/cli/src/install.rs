@@ -62,14 +62,14 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         args.no_deployment || serves(&manager, "apps/v1").await,
         "this cluster runs no Deployments; with --no-deployment it gets the rest, and the dispatcher runs elsewhere"
     );
+    install(&manager).await?;
+    println!("customresourcedefinitions applied");
     let kinds = all_kinds(&manager, &args).await?;
     let guarded = kinds.is_empty() || serves(&manager, "admissionregistration.k8s.io/v1").await;
     let manifest = manifest(&args, &kinds, guarded)?;
     if !guarded {
         eprintln!("this cluster has no admission policies: nothing keeps users from changing managedBy of these kinds");
     }
-    install(&manager).await?;
-    println!("customresourcedefinitions applied");
     apply_all(&manager, &manifest, |name| println!("{name} applied")).await?;
     if args.replace_kinds && guarded {
         for policy in guard::left_over(&kinds)? {
