@@ -46,13 +46,15 @@ pub struct PlacementFacts {
     pub identity: String,
     /// The epoch.
     pub epoch: u32,
+    /// The UID of its mirror, once that is known.
+    pub mirror: Option<String>,
 }
 
 impl PlacementFacts {
     fn of(record: &Value) -> Option<Self> {
         let epoch = record["epoch"].as_u64().and_then(|epoch| u32::try_from(epoch).ok())?;
         let text = |field: &str| record[field].as_str().map(str::to_owned);
-        Some(Self { worker: text("worker")?, identity: text("identity")?, epoch })
+        Some(Self { worker: text("worker")?, identity: text("identity")?, epoch, mirror: text("mirror") })
     }
 }
 

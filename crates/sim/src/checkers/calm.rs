@@ -24,10 +24,12 @@ impl Checker for Calm {
         let Some(workload) = workload.filter(|workload| !workload.deleting && workload.ending.is_none()) else {
             return Vec::new();
         };
-        let is_current = workload
-            .placement
-            .as_ref()
-            .is_some_and(|at| at.worker == exchange.cluster && Some(at.epoch) == mirror.epoch);
+        // One that came after the recorded mirror was deleted by somebody is a second run.
+        let is_current = workload.placement.as_ref().is_some_and(|at| {
+            at.worker == exchange.cluster
+                && Some(at.epoch) == mirror.epoch
+                && at.mirror.as_ref().is_none_or(|recorded| *recorded == mirror.uid)
+        });
         if !is_current {
             return Vec::new();
         }
