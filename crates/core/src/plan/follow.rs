@@ -16,10 +16,11 @@ use crate::{
 impl Case<'_> {
     /// The mirror is there: keep the user's workload live.
     pub(super) fn follow(&self, at: &Placement, mirror: &Mirror) -> Vec<Action> {
-        if !mirror.belongs_to(at) {
-            // Its mark was taken off before anybody here saw it. On the worker of the record it can be no other.
-            let adopted = mirror.epoch.is_none() && at.mirror.is_none();
-            return adopted.then(|| Action::RecordPlacement(at.with_mirror(&mirror.uid))).into_iter().collect();
+        // Without its mark, on the worker of the record, it is the one that is not recorded yet, or came after the recorded one.
+        let (unmarked, recorded) = (mirror.epoch.is_none(), at.mirror.is_some());
+        let is_its = mirror.belongs_to(at) || (unmarked && recorded);
+        if !is_its {
+            return unmarked.then(|| Action::RecordPlacement(at.with_mirror(&mirror.uid))).into_iter().collect();
         }
         // Another one than the recorded: somebody deleted that one and made this after it. It may have finished unseen.
         if at.mirror.as_ref().is_some_and(|recorded| *recorded != mirror.uid) && !mirror.is_finished() {

@@ -177,10 +177,14 @@ fn a_record_that_is_repeated_leaves_what_people_were_told() {
 #[test]
 fn a_mirror_that_somebody_made_in_place_of_the_recorded_one_does_not_go_on() {
     let recorded = || world().placed(&placement().with_mirror("another"));
-    assert_eq!(recorded().mirror_on("eu-1", running()).plan(), [delete_pods_first_on("eu-1")]);
-    assert_eq!(recorded().mirror_on("eu-1", Mirror { deleting: true, ..running() }).plan(), []);
-    let plan = recorded().mirror_on("eu-1", complete()).plan();
-    assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "an end is an end: {plan:?}");
+    // With its mark, and where admission or somebody took that off.
+    for epoch in [Some(1), None] {
+        let made = |mirror: Mirror| recorded().mirror_on("eu-1", Mirror { epoch, ..mirror }).plan();
+        assert_eq!(made(running()), [delete_pods_first_on("eu-1")]);
+        assert_eq!(made(Mirror { deleting: true, ..running() }), []);
+        let plan = made(complete());
+        assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "an end is an end: {plan:?}");
+    }
 }
 
 #[test]

@@ -24,7 +24,8 @@ fn child(name: &str, owner: &str) -> Child {
 fn child_in(namespace: &str, name: &str, owner: &Value) -> Child {
     let owners = [owner];
     let metadata = json!({
-        "namespace": namespace, "name": name, "uid": format!("uid-of-{name}"), "resourceVersion": "7", "labels": {}, "ownerReferences": owners,
+        "namespace": namespace, "name": name, "uid": format!("uid-of-{name}"), "resourceVersion": "7", "labels": {},
+        "ownerReferences": owners,
     });
     serde_json::from_value(json!({"kind": "PartialObjectMetadata", "metadata": metadata})).unwrap()
 }
