@@ -77,7 +77,7 @@ fn paths() -> Vec<Path> {
     assert!(matches!(workload.record, Record::Placed(_)), "the record is read");
     let (policies, workers) = (Policies::default(), workers());
     let now = Now { wall: Timestamp::from_second(1_800_000_100).unwrap(), monotonic: Duration::from_secs(100) };
-    let mirrors = BTreeMap::from([(placed.worker.clone(), Sighting::Present(mirror.clone().into()))]);
+    let mirrors = [(&placed.worker, Sighting::Present(mirror.clone().into()))].into_iter().collect();
     let known = Knowledge { workload: Some(workload.clone()), mirrors, memory: Memory::default() };
     let (some_workers, some_policies) = (workers.clone(), policies.clone());
     let planned = move || {

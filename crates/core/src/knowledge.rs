@@ -1,5 +1,8 @@
 //! What a decision is made from.
 
+mod load;
+mod mirrors;
+
 use std::{collections::BTreeMap, fmt, time::Duration};
 
 use job_api::Rules;
@@ -17,13 +20,17 @@ use crate::{
     workload::{Mirror, Workload},
 };
 
-/// Everything that is known of one workload, keyed by its UID.
+pub use load::Load;
+pub use mirrors::Mirrors;
+
+/// Everything that is known of one workload, keyed by its UID. There may be a hundred thousand of these: what is seldom there
+/// is boxed.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Knowledge {
     /// The workload, as long as the manager has it.
     pub workload: Option<Workload>,
     /// Its mirrors, by worker. More than one means that something went wrong before.
-    pub mirrors: BTreeMap<String, Sighting>,
+    pub mirrors: Mirrors,
     /// What this process remembers of its own doings.
     pub memory: Memory,
 }
@@ -53,8 +60,7 @@ impl fmt::Display for Activity {
     }
 }
 
-/// What a worker's watch said of a mirror last. Boxed: a map has room for eleven of them from the first one on, and most
-/// workloads have one.
+/// What a worker's watch said of a mirror last.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Sighting {
     /// It exists.
@@ -90,7 +96,7 @@ pub struct Memory {
     /// The manager answered a fresh read: this workload is gone. The version is the manager's own at that time.
     pub gone: Option<u64>,
     /// The UID of a mirror that a worker made something unusable of, and what that is. We delete it: it never counted.
-    pub discarded: Option<(String, Misfit)>,
+    pub discarded: Option<Box<(String, Misfit)>>,
     /// The version of the workload over which the manager refused a status as illegal. The same one is not sent again
     /// before the workload or its mirror has changed.
     pub status_refused: Option<String>,
@@ -104,7 +110,7 @@ pub struct Memory {
     /// Workers that refused the mirror.
     pub refusals: BTreeMap<String, Refusal>,
     /// A worker refused the edit with this fingerprint.
-    pub edit_refused: Option<(Digest, Refusal)>,
+    pub edit_refused: Option<Box<(Digest, Refusal)>>,
     /// The last placement that this process saw, by epoch and time, and when (monotonic) it first saw it.
     pub placement_seen: Option<(u32, Time, Duration)>,
     /// This process knew the workload before it was gone: no orphan of unknown descent.
@@ -236,7 +242,7 @@ impl Knowledge {
     /// The mirrors that exist, as far as the watches tell, with their workers.
     pub fn present(&self) -> impl Iterator<Item = (&str, &Mirror)> {
         self.mirrors.iter().filter_map(|(worker, sighting)| match sighting {
-            Sighting::Present(mirror) => Some((worker.as_str(), &**mirror)),
+            Sighting::Present(mirror) => Some((worker, &**mirror)),
             Sighting::Vanished(_) => None,
         })
     }

@@ -111,7 +111,7 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
 /// The last mirror that was there. It has run, and its end, if that was seen, is the workload's.
 fn last_vanished(known: &Knowledge) -> Option<(&str, &Mirror)> {
     let vanished = known.mirrors.iter().filter_map(|(worker, sighting)| match sighting {
-        Sighting::Vanished(mirror) => Some((worker.as_str(), &**mirror)),
+        Sighting::Vanished(mirror) => Some((worker, &**mirror)),
         Sighting::Present(_) => None,
     });
     vanished.max_by_key(|(_, mirror)| mirror.epoch)

@@ -58,6 +58,18 @@ pub struct Workload {
     pub custom: Option<Box<CustomWorkload>>,
 }
 
+/// What there is to do for a workload, the most pressing first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Errand {
+    /// It is being deleted: what runs of it is to be stopped.
+    Remove,
+    /// It has no worker yet. It goes before the progress of others: that is the order in which clusters are kept busy, and
+    /// what is told of a burst is then told in fewer words.
+    Start,
+    /// It is under way, or over, or waits for its user.
+    Follow,
+}
+
 /// A user's limits on where a workload may go: what the annotations say, not yet interpreted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Narrowing {
@@ -138,9 +150,15 @@ impl Workload {
         is_finished(&self.status)
     }
 
-    /// Whether it has not been given to a worker yet.
-    pub fn is_unplaced(&self) -> bool {
-        matches!(self.record, Record::None) && !self.is_finished() && !self.deleting
+    /// What there is to do for it, as far as the order of work is concerned.
+    pub fn errand(&self) -> Errand {
+        if self.deleting {
+            Errand::Remove
+        } else if matches!(self.record, Record::None) && !self.is_finished() && !self.spec.suspended {
+            Errand::Start
+        } else {
+            Errand::Follow
+        }
     }
 }
 
@@ -185,6 +203,8 @@ impl<'de> Deserialize<'de> for Workload {
             }
             _ => true,
         });
+        // Our own conditions have left more room than the others need, for as long as the workload is known.
+        status.conditions.as_mut().map(Vec::shrink_to_fit);
         Ok(Self {
             namespace: wire.metadata.namespace,
             name: wire.metadata.name,
@@ -384,6 +404,19 @@ mod tests {
         assert_eq!(workload.placed.as_ref().map(|told| told.reason.as_str()), Some("NoWorkerFits"));
         let types: Vec<_> = workload.status.conditions.iter().flatten().map(|c| c.type_.as_str()).collect();
         assert_eq!(types, ["Suspended"]);
+    }
+
+    #[test]
+    fn what_is_deleted_goes_before_what_is_new_and_that_before_everything_else() {
+        let errand = |metadata: Value, spec: Value| {
+            let mut job = json!({"metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "spec": spec});
+            job["metadata"].as_object_mut().unwrap().extend(metadata.as_object().unwrap().clone());
+            serde_json::from_value::<Workload>(job).unwrap().errand()
+        };
+        assert_eq!(errand(json!({}), json!({"template": {}})), Errand::Start);
+        assert_eq!(errand(json!({}), json!({"suspend": true})), Errand::Follow, "its user has not let it go yet");
+        let deleted = json!({"deletionTimestamp": "2026-11-15T10:00:00Z"});
+        assert_eq!(errand(deleted, json!({"suspend": true})), Errand::Remove);
     }
 
     #[test]

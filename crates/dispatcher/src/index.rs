@@ -20,12 +20,11 @@ use job_api::Rules;
 use jobferry_core::{
     action::Action,
     custom::KindRef,
-    knowledge::{Knowledge, Memory, Sighting, Surroundings},
+    knowledge::{Knowledge, Load, Memory, Sighting, Surroundings},
     phase::{Phase, phase},
     placement::{Choice, Verdict, WorkerView, choose},
     plan::plan,
     policy::{Policies, Policy},
-    record::{Placement, Record},
     selector::SelectorError,
     time::Now,
     workload::Workload,
@@ -68,7 +67,8 @@ pub(crate) struct Survey {
 
 #[derive(Debug, Default)]
 struct State {
-    workloads: HashMap<Uid, Knowledge>,
+    /// Boxed: a map that grows has room for twice what it holds.
+    workloads: HashMap<Uid, Box<Knowledge>>,
     workers: BTreeMap<String, WorkerView>,
     policies: Policies,
     halts: Halts,
@@ -131,13 +131,6 @@ impl Listed {
     fn all(&self) -> bool {
         self.0.len() == List::ALL
     }
-}
-
-/// What an entry adds to the load of the worker that it is placed on.
-#[derive(PartialEq, Eq)]
-struct Load {
-    worker: String,
-    unacknowledged: bool,
 }
 
 impl Index {
@@ -311,9 +304,9 @@ impl State {
     /// The one way to change what is known of a workload: it keeps the load of the workers right and forgets what is over.
     fn change(&mut self, uid: &str, change: impl FnOnce(&mut Knowledge)) {
         let known = self.workloads.entry(uid.to_owned()).or_default();
-        let before = load_of(known);
+        let before = known.load();
         change(known);
-        let after = load_of(known);
+        let after = known.load();
         if known.workload.is_none() && known.present().next().is_none() {
             self.workloads.remove(uid);
             self.waiting.remove(uid);
@@ -354,27 +347,6 @@ impl State {
         worker.unfinished = step(worker.unfinished, 1);
         worker.unacknowledged = step(worker.unacknowledged, u32::from(load.unacknowledged));
     }
-}
-
-fn placement_of(known: &Knowledge) -> Option<&Placement> {
-    let workload = known.workload.as_ref().filter(|workload| workload.is_ours() && !workload.is_finished())?;
-    match &workload.record {
-        Record::Placed(placement) => Some(placement),
-        Record::None | Record::Unreadable => None,
-    }
-}
-
-fn placed_on(known: &Knowledge) -> Option<&str> {
-    placement_of(known).map(|placement| placement.worker.as_str())
-}
-
-fn load_of(known: &Knowledge) -> Option<Load> {
-    let placement = placement_of(known)?;
-    // A slot is taken by a create that is under way or whose outcome is unknown; what somebody else runs is not created.
-    let refused = known.memory.refusals.get(&placement.worker).is_some_and(|refusal| refusal.epoch == placement.epoch);
-    let settled = placement.mirror.is_some() || placement.moving || refused || known.activity().is_some();
-    let unacknowledged = !settled && !known.mirrors.contains_key(&placement.worker);
-    Some(Load { worker: placement.worker.clone(), unacknowledged })
 }
 
 fn uid_of(sighting: &Sighting) -> &str {

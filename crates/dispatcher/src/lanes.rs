@@ -7,7 +7,10 @@ use std::{
     time::Duration,
 };
 
-use jobferry_core::{action::Action, workload::Workload};
+use jobferry_core::{
+    action::Action,
+    workload::{Errand, Workload},
+};
 use jobferry_kubeio::{Queue, Source, Urgency};
 use kube::Client;
 use tokio_util::sync::CancellationToken;
@@ -71,15 +74,14 @@ impl Lanes {
         Self { index, manager: Queue::new(FIRST_RETRY, LAST_RETRY), workers: Mutex::default() }
     }
 
-    /// A workload was created or changed. What starts one goes before what is told of those that run: that is the order in
-    /// which clusters are kept busy, and what is told of a burst is then told in fewer words.
+    /// A workload was created or changed.
     pub(crate) fn take_up(&self, workload: Workload) {
-        let (deleting, unplaced) = (workload.deleting, workload.is_unplaced());
+        let errand = workload.errand();
         let touched = self.index.apply_workload(workload);
-        match (deleting, unplaced) {
-            (true, _) => self.plan_first(touched),
-            (false, true) => self.plan(Source::default(), Urgency::Urgent, touched),
-            (false, false) => self.plan_all(touched),
+        match errand {
+            Errand::Remove => self.plan_first(touched),
+            Errand::Start => self.plan(Source::default(), Urgency::Urgent, touched),
+            Errand::Follow => self.plan_all(touched),
         }
     }
 

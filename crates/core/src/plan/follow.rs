@@ -108,7 +108,7 @@ impl Case<'_> {
         if mirror.is_finished() || mirror.deleting || mirror.forwarded.is_none_or(|forwarded| forwarded == digest) {
             return Vec::new();
         }
-        match &self.known.memory.edit_refused {
+        match self.known.memory.edit_refused.as_deref() {
             Some((refused, refusal)) if *refused == digest && refusal.over_at() > self.around.now.monotonic => {
                 let message = format!("on worker {}, which refuses the last edit: {}", at.worker, refusal.why);
                 let mut actions = self.tell(true, api::conditions::REASON_EDIT_REFUSED, message);

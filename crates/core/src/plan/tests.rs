@@ -94,12 +94,12 @@ impl World {
     }
 
     fn mirror_on(mut self, worker: &str, mirror: Mirror) -> Self {
-        self.known.mirrors.insert(worker.into(), Sighting::Present(mirror.into()));
+        self.known.mirrors.insert(worker, Sighting::Present(mirror.into()));
         self
     }
 
     fn vanished_on(mut self, worker: &str, mirror: Mirror) -> Self {
-        self.known.mirrors.insert(worker.into(), Sighting::Vanished(mirror.into()));
+        self.known.mirrors.insert(worker, Sighting::Vanished(mirror.into()));
         self
     }
 
@@ -355,7 +355,7 @@ fn an_edit_is_forwarded_once_and_a_refused_one_is_told() {
     assert_eq!(edited().mirror_on("eu-1", with_mark(Some(1))).plan(), [forward]);
     assert_eq!(edited().mirror_on("eu-1", with_mark(Some(digest))).plan(), []);
     assert_eq!(edited().mirror_on("eu-1", with_mark(None)).plan(), [], "the mark was taken off: nothing is known");
-    let refused = || Memory { edit_refused: Some((digest, refused_edit("too many"))), ..Memory::default() };
+    let refused = || Memory { edit_refused: Some(Box::new((digest, refused_edit("too many")))), ..Memory::default() };
     let plan = edited().mirror_on("eu-1", with_mark(Some(1))).remembering(refused()).plan();
     let [Action::Tell(told), Action::WakeAt(ask_again)] = &plan[..] else { panic!("{plan:?}") };
     assert!(told.message.ends_with("edit: too many"), "{told:?}");

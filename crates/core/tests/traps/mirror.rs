@@ -73,7 +73,7 @@ fn planned(workload: &Value) -> Vec<Action> {
     }});
     let known = Knowledge {
         workload: Some(Workload::deserialize(workload).unwrap()),
-        mirrors: [("eu-1".into(), Sighting::Present(Mirror::deserialize(seen).unwrap().into()))].into(),
+        mirrors: [("eu-1", Sighting::Present(Mirror::deserialize(seen).unwrap().into()))].into_iter().collect(),
         ..Knowledge::default()
     };
     let now = Now { wall: NOW.parse().unwrap(), monotonic: Duration::from_secs(1000) };

@@ -54,10 +54,10 @@ pub(super) async fn forward(
                 tracing::warn!(job = name_of(workload), worker, why, "the worker refuses an edit");
                 let now = shared.clock.now().monotonic;
                 shared.index.remember(uid, |memory| {
-                    let before = memory.edit_refused.take().filter(|(refused, _)| *refused == digest);
-                    let before = before.map(|(_, refusal)| refusal);
+                    let before = memory.edit_refused.take().filter(|before| before.0 == digest);
+                    let before = before.map(|before| before.1);
                     let refusal = Refusal::after(before.as_ref(), at.epoch, ground, why, now);
-                    memory.edit_refused = Some((digest, refusal));
+                    memory.edit_refused = Some(Box::new((digest, refusal)));
                 });
                 Ok(())
             }

@@ -10,7 +10,7 @@ use jobferry_core::{
     workload::{Mirror, Workload},
 };
 
-use super::{Index, State, Uid, is_older, placed_on, uid_of};
+use super::{Index, State, Uid, is_older, uid_of};
 
 impl Index {
     /// A worker's whole list of mirrors of one kind, in one namespace or in all. Those that were known and are not in it have vanished;
@@ -26,7 +26,7 @@ impl Index {
         *state.lists.entry(worker.to_owned()).or_default().entry(kind.name()).or_default() += 1;
         let listed: BTreeSet<&str> = mirrors.iter().map(|m| m.origin_uid.as_str()).collect();
         let concerned = |known: &Knowledge| {
-            (known.mirrors.contains_key(worker) || placed_on(known) == Some(worker))
+            (known.mirrors.is_known_on(worker) || known.placed_on() == Some(worker))
                 && known.kind().is_some_and(|known| known.is(kind))
                 && namespace.is_none_or(|namespace| namespace_of(known, worker) == Some(namespace))
         };
@@ -46,7 +46,7 @@ impl Index {
     /// How many lists of mirrors of a workload's kind a worker has given.
     pub(crate) fn lists_of(&self, worker: &str, uid: &str) -> u64 {
         let state = self.lock();
-        let kind = state.workloads.get(uid).and_then(Knowledge::kind);
+        let kind = state.workloads.get(uid).and_then(|known| known.kind());
         kind.map_or(0, |kind| state.lists_of(worker, &kind))
     }
 
@@ -142,7 +142,7 @@ impl Index {
         let mut state = self.lock();
         if state.workloads.contains_key(uid) {
             state.change(uid, |known| {
-                known.memory.discarded = Some((mirror_uid.to_owned(), misfit.clone()));
+                known.memory.discarded = Some(Box::new((mirror_uid.to_owned(), misfit.clone())));
                 let Some(seen) = known.mirrors.get(worker).map(Sighting::mirror) else { return };
                 // What has come to its end is a result.
                 if seen.uid == mirror_uid && !seen.is_finished() {
@@ -161,7 +161,7 @@ impl Index {
     pub(crate) fn discarded(&self, uid: &str, mirror_uid: &str) -> Option<Misfit> {
         let state = self.lock();
         let discarded = state.workloads.get(uid)?.memory.discarded.as_ref();
-        discarded.filter(|(discarded, _)| discarded == mirror_uid).map(|(_, misfit)| misfit.clone())
+        discarded.filter(|discarded| discarded.0 == mirror_uid).map(|discarded| discarded.1.clone())
     }
 }
 
@@ -200,7 +200,7 @@ impl State {
             return None;
         }
         self.change(&uid, |known| {
-            known.mirrors.insert(worker.to_owned(), Sighting::Vanished(last.into()));
+            known.mirrors.insert(worker, Sighting::Vanished(last.into()));
         });
         Some(uid)
     }
@@ -228,7 +228,7 @@ impl State {
             known.memory.gone = None;
             known.memory.status_refused = None;
             known.memory.refusals.remove(worker);
-            known.mirrors.insert(worker.to_owned(), Sighting::Present(mirror.into()));
+            known.mirrors.insert(worker, Sighting::Present(mirror.into()));
         });
         Some(uid)
     }
@@ -257,7 +257,7 @@ fn bears_name(known: &Knowledge, mirror: &Mirror) -> bool {
 
 /// Whether it is being deleted, because it never counted; unless it was faster and has come to its end: that is a result.
 fn is_discarded(known: &Knowledge, mirror: &Mirror) -> bool {
-    known.memory.discarded.as_ref().is_some_and(|(uid, _)| *uid == mirror.uid) && !mirror.is_finished()
+    known.memory.discarded.as_ref().is_some_and(|discarded| discarded.0 == mirror.uid) && !mirror.is_finished()
 }
 
 /// Whether a sighting says more than this state of a mirror: it is of the same object and later.

@@ -8,6 +8,7 @@ use jobferry_core::{
     claim::Misfit,
     knowledge::Absence,
     placement::{CREATE_SLOTS, Link},
+    record::{Placement, Record},
     refusal::{Ground, Refusal},
     time::{Now, ORPHAN_BATCH},
     workload::Mirror,

@@ -8,7 +8,7 @@ use jobferry_core::{
     placement::{Link, WorkerView},
 };
 
-use super::{Index, List, State, Uid, load_of, placed_on};
+use super::{Index, List, State, Uid};
 
 impl Index {
     /// All Workers were listed: from now on a worker that is not known is not registered.
@@ -32,7 +32,7 @@ impl Index {
         if state.workers.contains_key(name) {
             return;
         }
-        let placed = state.workloads.values().filter_map(load_of).filter(|load| load.worker == name);
+        let placed = state.workloads.values().filter_map(|known| known.load()).filter(|load| load.worker == name);
         let (mut unfinished, mut unacknowledged) = (0, 0);
         for load in placed {
             unfinished += 1;
@@ -59,12 +59,12 @@ impl Index {
         state.settle_halts();
         let mut touched: Vec<Uid> = state.waiting.all().collect();
         let concerned = |known: &Knowledge| {
-            let at = placed_on(known);
+            let at = known.placed_on();
             // A worker that opens may be a better place for what another one refuses.
             let refused = at.is_some_and(|at| known.memory.refusals.contains_key(at));
             // What is placed there, or has a mirror there, may be seen again, or may be lost. So may what is on workers
             // that are away: whether they count as lost depends on how many of them there are.
-            let concerns = known.mirrors.contains_key(name) || at.is_some_and(|at| at == name || state.is_away(at));
+            let concerns = known.mirrors.is_known_on(name) || at.is_some_and(|at| at == name || state.is_away(at));
             refused || (came_or_went && concerns)
         };
         touched.extend(state.those(concerned));
@@ -89,13 +89,13 @@ impl Index {
         state.waiting.forget_worker(name);
         state.identities.retain(|_, worker| worker != name);
         state.settle_halts();
-        let concerned = |known: &Knowledge| known.mirrors.contains_key(name) || placed_on(known) == Some(name);
+        let concerned = |known: &Knowledge| known.mirrors.is_known_on(name) || known.placed_on() == Some(name);
         let mut touched = state.those(concerned);
         for uid in &touched {
-            state.change(uid, |known| drop(known.mirrors.remove(name)));
+            state.change(uid, |known| known.mirrors.remove(name));
         }
         // With fewer workers those that are away may be too many, or not any more.
-        let away = state.those(|known| placed_on(known).is_some_and(|at| state.is_away(at)));
+        let away = state.those(|known| known.placed_on().is_some_and(|at| state.is_away(at)));
         touched.extend(away);
         touched.extend(state.waiting.all());
         touched

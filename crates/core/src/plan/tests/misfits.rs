@@ -58,7 +58,7 @@ fn pods_without_a_mirror_end_a_move_for_it_may_have_run_unseen() {
 fn of_two_writes_to_the_workload_the_second_waits_for_the_next_plan() {
     let edited = || world().placed(&placement()).job("/spec/parallelism", json!(5));
     let digest = Forwarded::of(&edited().job).digest();
-    let memory = Memory { edit_refused: Some((digest, refused_edit("too many"))), ..Memory::default() };
+    let memory = Memory { edit_refused: Some(Box::new((digest, refused_edit("too many")))), ..Memory::default() };
     let mirror = Mirror { forwarded: Some(1), ..running() };
     let plan = edited().mirror_on("eu-1", mirror).remembering(memory).plan();
     assert!(matches!(plan[..], [Action::WriteStatus { .. }, Action::WakeAt(_)]), "{plan:?}");
@@ -81,7 +81,7 @@ fn an_edit_that_was_accepted_after_all_is_no_longer_told_as_refused() {
     let digest = Forwarded::of(&world().job).digest();
     let seen = |forwarded| {
         let mirror = Mirror { forwarded: Some(forwarded), ..mirror(&json!({})) };
-        let memory = Memory { edit_refused: Some((digest, refused_edit("no"))), ..Memory::default() };
+        let memory = Memory { edit_refused: Some(Box::new((digest, refused_edit("no")))), ..Memory::default() };
         world().placed(&placement()).condition(told.clone()).mirror_on("eu-1", mirror).remembering(memory).plan()
     };
     assert!(matches!(&seen(digest)[..], [Action::Tell(told)] if told.reason == "Placed"));
@@ -95,7 +95,7 @@ fn what_was_said_a_moment_ago_is_not_said_again_though_another_dispatcher_has_sa
     let seen = |memory: Memory| {
         let mirror = Mirror { forwarded: Some(1), ..mirror(&json!({})) };
         let digest = Forwarded::of(&world().job).digest();
-        let memory = Memory { edit_refused: Some((digest, refused_edit("no"))), ..memory };
+        let memory = Memory { edit_refused: Some(Box::new((digest, refused_edit("no")))), ..memory };
         world().placed(&placement()).condition(other.clone()).mirror_on("eu-1", mirror).remembering(memory).plan()
     };
     let first = seen(Memory::default());
