@@ -78,7 +78,7 @@ fn paths() -> Vec<Path> {
     let (policies, workers) = (Policies::default(), workers());
     let now = Now { wall: Timestamp::from_second(1_800_000_100).unwrap(), monotonic: Duration::from_secs(100) };
     let mirrors = [(&placed.worker, Sighting::Present(mirror.clone().into()))].into_iter().collect();
-    let known = Knowledge { workload: Some(workload.clone()), mirrors, memory: Memory::default() };
+    let known = Knowledge { workload: Some(workload.clone().into()), mirrors, memory: Memory::default() };
     let (some_workers, some_policies) = (workers.clone(), policies.clone());
     let planned = move || {
         let around = Surroundings {

@@ -28,7 +28,7 @@ pub use mirrors::Mirrors;
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Knowledge {
     /// The workload, as long as the manager has it.
-    pub workload: Option<Workload>,
+    pub workload: Option<Box<Workload>>,
     /// Its mirrors, by worker. More than one means that something went wrong before.
     pub mirrors: Mirrors,
     /// What this process remembers of its own doings.
@@ -200,7 +200,7 @@ impl Knowledge {
     /// What kind of workload it is; `None` if nothing is known of it.
     pub fn kind(&self) -> Option<KindRef> {
         let mirror = self.mirrors.values().next().map(Sighting::mirror);
-        self.workload.as_ref().map(Workload::kind).or_else(|| mirror.map(Mirror::kind))
+        self.workload.as_deref().map(Workload::kind).or_else(|| mirror.map(Mirror::kind))
     }
 
     /// What shows that somebody else runs the workload on the manager, if anything does.
@@ -227,7 +227,7 @@ impl Knowledge {
             // It may have been placed anew, by another dispatcher, right before it was gone.
             self.memory.placement_seen = Some((0, Time(now.wall), now.monotonic));
         }
-        let Some(workload @ Workload { record: Record::Placed(at), .. }) = &self.workload else { return };
+        let Some(workload @ Workload { record: Record::Placed(at), .. }) = self.workload.as_deref() else { return };
         let lacks_kind = workers.get(&at.worker).is_some_and(|worker| worker.lacks(&workload.kind()).is_some());
         self.memory.kind_missing = lacks_kind.then(|| self.memory.kind_missing.unwrap_or(now.monotonic));
         let missed = self.memory.worker_missing.unwrap_or(now.monotonic);

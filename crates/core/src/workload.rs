@@ -136,13 +136,11 @@ impl Workload {
 
     /// A Job to the eyes of the dispatcher that answers to `name`: what is handed to that name is ours, and nothing else.
     /// Of another kind it was said before what is ours.
-    #[must_use]
-    pub fn seen_by(mut self, name: &str) -> Self {
+    pub fn be_seen_by(&mut self, name: &str) {
         if self.custom.is_none() && name != api::managed_by::DISPATCHER {
             let ours = self.managed_by.as_deref() == Some(name);
             self.managed_by = ours.then(|| api::managed_by::DISPATCHER.to_owned());
         }
-        self
     }
 
     /// Complete or Failed, for good.
@@ -432,8 +430,11 @@ mod tests {
                 "metadata": {"name": "a", "uid": "u", "resourceVersion": "1"}, "spec": {"managedBy": managed_by, "template": {}},
             });
             let job: Workload = serde_json::from_value(job).unwrap();
-            assert_eq!(job.clone().seen_by(ours).is_ours(), to_us, "{managed_by:?}");
-            assert_eq!(job.seen_by(other).is_ours(), to_the_other, "{managed_by:?}");
+            for (dispatcher, is_its) in [(ours, to_us), (other, to_the_other)] {
+                let mut seen: Workload = job.clone();
+                seen.be_seen_by(dispatcher);
+                assert_eq!(seen.is_ours(), is_its, "{managed_by:?} to {dispatcher}");
+            }
         }
     }
 

@@ -10,15 +10,20 @@ use futures::{
     future::{self, BoxFuture},
     stream::{self, BoxStream},
 };
+use hyper_util::{
+    client::legacy::{self, connect::HttpConnector},
+    rt::TokioExecutor,
+};
 use jobferry_api::Worker;
 use jobferry_core::kubeconfig::{self, Access, Credential};
 use jobferry_kubeio::CallError;
 use kube::{
     Client, Config,
-    client::ClientBuilder,
+    client::{Body, ClientBuilder, ConfigExt},
     config::{AuthInfo, Cluster, Context, KubeConfigOptions, Kubeconfig, NamedAuthInfo, NamedCluster, NamedContext},
 };
 use serde_json::Value;
+use tower::Layer;
 
 pub use secrets::KubeconfigSecrets;
 pub use token::Token;
@@ -95,6 +100,10 @@ impl Successor {
 /// Time to establish a connection to a worker; without it a black-holed address holds a request for half a minute.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How much of an answer one connection holds before somebody reads it. Each worker has a connection for every watch, and what
+/// such a buffer grew to while a list came in it keeps; the default is six times as much.
+const READ_AHEAD: usize = 64 * 1024;
+
 /// A client that reaches a worker as the dispatcher would by this kubeconfig; its reasons to refuse it are the same.
 pub async fn reach(kubeconfig: &[u8]) -> Result<Client, ConnectError> {
     let (access, _) = access_of(kubeconfig).map_err(ConnectError::Kubeconfig)?;
@@ -113,20 +122,31 @@ fn access_of(yaml: &[u8]) -> Result<(Access, Value), String> {
 async fn client_of(access: &Access) -> Result<(Client, Option<Token>), ConnectError> {
     let refuse = |error: &dyn Display| ConnectError::Kubeconfig(error.to_string());
     let options = KubeConfigOptions::default();
-    let mut config = Config::from_custom_kubeconfig(rebuilt(access), &options).await.map_err(|e| refuse(&e))?;
-    // The environment of this process must not decide how workers are reached.
-    config.proxy_url = None;
-    config.connect_timeout = Some(CONNECT_TIMEOUT);
-    // The client would repeat a POST after a 504: only the plan may decide that.
-    config.default_retry = false;
-    let builder = ClientBuilder::try_from(config).map_err(|e| refuse(&e))?;
-    match &access.credential {
-        Credential::Certificate { .. } => Ok((builder.build(), None)),
-        Credential::Token(text) => {
-            let token = Token::new(text).map_err(|e| refuse(&e))?;
-            Ok((builder.with_layer(&token).build(), Some(token)))
-        }
-    }
+    let config = Config::from_custom_kubeconfig(rebuilt(access), &options).await.map_err(|e| refuse(&e))?;
+    let token = match &access.credential {
+        Credential::Certificate { .. } => None,
+        Credential::Token(text) => Some(Token::new(text).map_err(|e| refuse(&e))?),
+    };
+    let client = assemble(&config, token.as_ref()).map_err(|e| refuse(&e))?;
+    Ok((client, token))
+}
+
+/// Not kube's own stack of layers: the environment of this process must not decide how workers are reached (a proxy), and no
+/// request may be repeated by the client, for only the plan may decide that.
+fn assemble(config: &Config, token: Option<&Token>) -> Result<Client, kube::Error> {
+    let mut http = HttpConnector::new();
+    http.enforce_http(false);
+    http.set_nodelay(true);
+    http.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    let https = config.rustls_https_connector_with_connector(http)?;
+    let connections =
+        legacy::Client::builder(TokioExecutor::new()).http1_max_buf_size(READ_AHEAD).build::<_, Body>(https);
+    let service = config.base_uri_layer().layer(connections);
+    let builder = ClientBuilder::new(service, &config.default_namespace);
+    Ok(match token {
+        None => builder.build(),
+        Some(token) => builder.with_layer(token).build(),
+    })
 }
 
 /// A kubeconfig with what was allowed and nothing else. A token is not in it: [`Token`] shows the current one.

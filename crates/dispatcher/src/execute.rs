@@ -126,9 +126,9 @@ async fn read_raw(client: &Client, path: &str) -> Result<Bytes, CallError> {
 }
 
 /// A workload, as the manager sent it.
-fn decode_workload(shared: &Shared, kind: &KindRef, answer: &[u8]) -> Result<Workload, Unfinished> {
+fn decode_workload(shared: &Shared, kind: &KindRef, answer: &[u8]) -> Result<Box<Workload>, Unfinished> {
     let workload = kind.decode_workload(answer, shared.clock.now().wall);
-    workload.map(|workload| shared.seen(workload)).map_err(|error| log("read an answer", "", &error))
+    workload.map(|workload| shared.seen(workload.into())).map_err(|error| log("read an answer", "", &error))
 }
 
 /// A mirror, as a worker sent it.

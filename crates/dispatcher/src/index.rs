@@ -42,6 +42,8 @@ use waiting::Waiting;
 pub(crate) use children::Child;
 
 pub(crate) type Uid = String;
+/// An object as the index keeps it. It is boxed when it is decoded: the list of a start has all of them at once, and grows.
+pub(crate) type Kept<T> = Box<T>;
 pub(crate) type Labels = BTreeMap<String, String>;
 /// A policy, or why it cannot be read.
 pub(crate) type ReadPolicy = Result<Policy, SelectorError>;
@@ -100,7 +102,7 @@ pub(crate) struct Term {
 pub(crate) struct Planned {
     pub(crate) actions: Vec<Action>,
     /// The workload as the plan saw it.
-    pub(crate) workload: Option<Workload>,
+    pub(crate) workload: Option<Box<Workload>>,
 }
 
 /// The lists of the manager that plans look at. Before its workloads are listed every mirror would look like an orphan;
@@ -135,12 +137,12 @@ impl Listed {
 
 impl Index {
     /// The manager's whole list of one kind. Returns the workloads to plan: all that are there, and all that are no longer.
-    pub(crate) fn reset_workloads(&self, kind: &KindRef, workloads: Vec<Workload>) -> Vec<Uid> {
+    pub(crate) fn reset_workloads(&self, kind: &KindRef, workloads: Vec<Kept<Workload>>) -> Vec<Uid> {
         let mut state = self.lock();
         let listed: BTreeSet<&str> = workloads.iter().map(|w| w.uid.as_str()).collect();
         let first = matches!(kind, KindRef::Job) && state.listed.add(List::Workloads);
         let of_kind = |workload: &Workload| workload.kind().is(kind);
-        let known = state.workloads.iter().filter(|(_, known)| known.workload.as_ref().is_some_and(of_kind));
+        let known = state.workloads.iter().filter(|(_, known)| known.workload.as_deref().is_some_and(of_kind));
         let mut touched: Vec<Uid> =
             known.filter(|(uid, _)| !listed.contains(uid.as_str())).map(|(uid, _)| uid.clone()).collect();
         touched.sort_unstable();
@@ -165,7 +167,8 @@ impl Index {
     }
 
     /// A workload was created or changed, or a write of ours returned it.
-    pub(crate) fn apply_workload(&self, workload: Workload) -> Vec<Uid> {
+    pub(crate) fn apply_workload(&self, workload: impl Into<Box<Workload>>) -> Vec<Uid> {
+        let workload = workload.into();
         let uid = workload.uid.clone();
         let mut state = self.lock();
         if state.deleted.contains(&uid) || !state.concerns_us(&workload) {

@@ -174,9 +174,11 @@ async fn follow_workloads(shared: Arc<Shared>, in_use: InUse) {
         .seed(shared.options.seed);
     let mut events = std::pin::pin!(kubeio::watch(shared.manager.clone(), objects));
     children::first_look(&shared, &in_use.kind).await;
-    let read = |object: &Object| -> Option<Workload> {
+    let read = |object: &Object| -> Option<Box<Workload>> {
         let read = custom::read_workload(&in_use.kind, &object.content, shared.clock.now().wall);
-        read.inspect_err(|error| tracing::warn!(kind = kind.name(), %error, "an object cannot be read")).ok()
+        read.inspect_err(|error| tracing::warn!(kind = kind.name(), %error, "an object cannot be read"))
+            .ok()
+            .map(Box::new)
     };
     let (mut told, mut looked) = (false, false);
     while let Some(event) = events.next().await {

@@ -13,6 +13,7 @@ use jobferry_core::{
 };
 use jobferry_kubeio::{Queue, Source, Urgency};
 use kube::Client;
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
@@ -20,7 +21,7 @@ use crate::{
     breaker::{Breaker, Outcome},
     execute::{self, Asked, Unfinished},
     index::{Index, Planned, Uid},
-    spawn,
+    spawn_while,
 };
 
 /// Requests under way to the manager. The client opens a connection for each; an API server's fair queuing gives one
@@ -75,7 +76,7 @@ impl Lanes {
     }
 
     /// A workload was created or changed.
-    pub(crate) fn take_up(&self, workload: Workload) {
+    pub(crate) fn take_up(&self, workload: Box<Workload>) {
         let errand = workload.errand();
         let touched = self.index.apply_workload(workload);
         match errand {
@@ -140,17 +141,12 @@ impl Lanes {
 
 /// Starts the lane of the manager.
 pub(crate) fn start_manager_lane(shared: &Arc<Shared>) {
-    for _ in 0..MANAGER_CONCURRENCY {
-        let shared_by_task = Arc::clone(shared);
-        spawn(shared, async move {
-            let queue = shared_by_task.lanes.manager.clone();
-            loop {
-                let uid = queue.next().await;
-                manager_turn(&shared_by_task, &queue, &uid).await;
-                queue.done(&uid);
-            }
-        });
-    }
+    let queue = shared.lanes.manager.clone();
+    let turn = |shared: Arc<Shared>, queue: Queue<Uid>, uid| async move {
+        manager_turn(&shared, &queue, &uid).await;
+        queue.done(&uid);
+    };
+    start_lane(shared, &shared.shutdown, queue, MANAGER_CONCURRENCY, turn);
 }
 
 /// Starts the lane of a worker whose identity was checked and whose mirrors are listed; it ends with `connection`.
@@ -161,27 +157,45 @@ pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, client: &Cli
     let mut lanes = shared.lanes.workers.lock().unwrap_or_else(PoisonError::into_inner);
     lanes.insert(worker.to_owned(), queue.clone());
     drop(lanes);
-    for _ in 0..WORKER_CONCURRENCY {
-        let (shared_by_task, queue, connection) = (Arc::clone(shared), queue.clone(), connection.clone());
-        let (worker, client, breaker) = (worker.to_owned(), client.clone(), Arc::clone(&breaker));
-        spawn(shared, async move {
-            let work = async {
-                loop {
-                    let uid = queue.next().await;
-                    breaker.pass().await;
-                    let outcome = worker_turn(&shared_by_task, &queue, &worker, (&client, &connection), &uid).await;
-                    queue.done(&uid);
-                    if outcome.is_some_and(|outcome| breaker.learn(outcome)) {
-                        note_breaker(&shared_by_task, &worker, &breaker);
-                    }
-                }
-            };
-            tokio::select! { biased;
-                () = connection.cancelled() => {}
-                () = work => {}
+    let (worker, client, ends) = (Arc::<str>::from(worker), client.clone(), connection.clone());
+    let turn = move |shared: Arc<Shared>, queue: Queue<Uid>, uid| {
+        let (worker, client, connection) = (Arc::clone(&worker), client.clone(), ends.clone());
+        let breaker = Arc::clone(&breaker);
+        async move {
+            breaker.pass().await;
+            let outcome = worker_turn(&shared, &queue, &worker, (&client, &connection), &uid).await;
+            queue.done(&uid);
+            if outcome.is_some_and(|outcome| breaker.learn(outcome)) {
+                note_breaker(&shared, &worker, &breaker);
             }
-        });
-    }
+        }
+    };
+    start_lane(shared, connection, queue, WORKER_CONCURRENCY, turn);
+}
+
+/// Takes turns, so many at once, until `ended`. Each is a task of its own: most lanes have nothing to do at most times, and a
+/// task that waits takes as much memory as one that works.
+fn start_lane<T>(
+    shared: &Arc<Shared>,
+    ended: &CancellationToken,
+    queue: Queue<Uid>,
+    concurrency: usize,
+    turn: impl Fn(Arc<Shared>, Queue<Uid>, Uid) -> T + Send + 'static,
+) where
+    T: Future<Output = ()> + Send + 'static,
+{
+    let (shared_by_lane, room, ends) = (Arc::clone(shared), Arc::new(Semaphore::new(concurrency)), ended.clone());
+    spawn_while(shared, ended, async move {
+        // Nobody closes the semaphore.
+        while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
+            let uid = queue.next().await;
+            let turn = turn(Arc::clone(&shared_by_lane), queue.clone(), uid);
+            spawn_while(&shared_by_lane, &ends, async move {
+                turn.await;
+                drop(permit);
+            });
+        }
+    });
 }
 
 /// Nothing is placed on a worker that does not answer.
@@ -207,7 +221,7 @@ async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
             break;
         }
         match owner(&action) {
-            Owner::Manager => failed |= execute::on_manager(shared, uid, workload.as_ref(), action).await.is_err(),
+            Owner::Manager => failed |= execute::on_manager(shared, uid, workload.as_deref(), action).await.is_err(),
             Owner::Worker(worker) => shared.lanes.hand_over(worker, uid),
             Owner::Nobody(at) => queue.add_after(uid.clone(), at.saturating_sub(now.monotonic)),
         }
@@ -237,7 +251,7 @@ async fn worker_turn(
         }
         if matches!(owner(&action), Owner::Worker(worker) if worker == name) {
             let asked = Asked::now(shared, client, name, uid);
-            let done = execute::on_worker(shared, asked, uid, workload.as_ref(), action).await;
+            let done = execute::on_worker(shared, asked, uid, workload.as_deref(), action).await;
             failed |= done.is_err();
             outcome = match done {
                 Err(Unfinished::Unasked) => outcome,

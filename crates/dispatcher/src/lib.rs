@@ -47,7 +47,7 @@ pub use health::Vitals;
 pub use jobferry_kubeio::Lease;
 
 use crate::{
-    index::{Index, Term},
+    index::{Index, Kept, Term},
     kinds::Kinds,
     lanes::Lanes,
     metrics::Metrics,
@@ -144,8 +144,9 @@ impl Shared {
     }
 
     /// A workload as this dispatcher sees it.
-    pub(crate) fn seen(&self, workload: Workload) -> Workload {
-        workload.seen_by(&self.options.managed_by)
+    pub(crate) fn seen(&self, mut workload: Box<Workload>) -> Box<Workload> {
+        workload.be_seen_by(&self.options.managed_by);
+        workload
     }
 }
 
@@ -281,7 +282,7 @@ impl ServerVersion {
 }
 
 async fn follow_workloads(shared: Arc<Shared>) {
-    let jobs = Collection::new("/apis/batch/v1/jobs", |w: &Workload| &w.resource_version)
+    let jobs = Collection::new("/apis/batch/v1/jobs", |w: &Kept<Workload>| &w.resource_version)
         .streamed(shared.options.streamed_lists)
         .seed(shared.options.seed);
     let mut events = std::pin::pin!(kubeio::watch(shared.manager.clone(), jobs));

@@ -12,7 +12,9 @@ use serde::Deserialize;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    ConnectError, READ_DEADLINE, ServerVersion, Shared, credentials, events, kinds, lanes, report, restored,
+    ConnectError, READ_DEADLINE, ServerVersion, Shared, credentials, events,
+    index::Kept,
+    kinds, lanes, report, restored,
     scope::{self, Scope},
     spawn_while,
 };
@@ -129,7 +131,7 @@ async fn connect_and_follow(
     shared.lanes.plan_all(shared.index.change_worker(name, |worker| worker.minor = minor));
     let scopes = Scope::all_of(worker);
     let mut events = scope::watch(&client, &scopes, ("/apis/batch/v1", "jobs"), |path| {
-        Collection::new(path, |mirror: &Mirror| &mirror.resource_version)
+        Collection::new(path, |mirror: &Kept<Mirror>| &mirror.resource_version)
             .labels(format!("{}={}", labels::ORIGIN, shared.origin))
             .streamed(shared.options.streamed_lists)
             .seed(shared.options.seed)

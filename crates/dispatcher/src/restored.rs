@@ -7,13 +7,13 @@ use jobferry_core::{action::Alarm, time::WRITE_DEADLINE, workload::Mirror};
 use jobferry_kubeio::{self as kubeio, CallError};
 use serde::Deserialize;
 
-use crate::Shared;
+use crate::{Shared, index::Kept};
 
 /// After a failure to ask the manager. Nothing is placed before it has answered, and without it nothing could be.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
 /// Looks at the mirrors of a worker before anything is concluded from them.
-pub(crate) async fn check(shared: &Arc<Shared>, mirrors: &[Mirror]) {
+pub(crate) async fn check(shared: &Arc<Shared>, mirrors: &[Kept<Mirror>]) {
     let Some(newest) = mirrors.iter().max_by_key(|mirror| mirror.manager_version) else { return };
     let Some(stamp) = newest.manager_version.filter(|stamp| *stamp > shared.index.manager_version()) else { return };
     let version = loop {

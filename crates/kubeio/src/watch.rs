@@ -398,7 +398,10 @@ async fn open<T>(
 /// Lines of one open watch.
 struct WatchStream {
     body: Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>,
-    buffer: BytesMut,
+    /// What has come and was not looked at yet.
+    chunk: Bytes,
+    /// A line whose end has not come yet. Both are let go when they are read: there is a stream for each worker.
+    begun: BytesMut,
     /// The last resourceVersion that this stream named: where to resume.
     version: String,
     opened: Instant,
@@ -407,24 +410,31 @@ struct WatchStream {
 
 impl WatchStream {
     fn new(body: Pin<Box<dyn Stream<Item = Result<Bytes, String>> + Send>>, version: String) -> Self {
-        Self { body, buffer: BytesMut::new(), version, opened: Instant::now(), silent: true }
+        let (chunk, begun) = (Bytes::new(), BytesMut::new());
+        Self { body, chunk, begun, version, opened: Instant::now(), silent: true }
     }
 
     /// The next line without its end, `None` at the end of the stream. Cancel-safe: a part of a line stays buffered.
     async fn next_line(&mut self) -> Result<Option<Bytes>, CallError> {
         let lifetime = Duration::from_secs(u64::from(WATCH_SECONDS)) + WATCH_GRACE;
         loop {
-            if let Some(end) = self.buffer.iter().position(|byte| *byte == b'\n') {
-                let mut line = self.buffer.split_to(end + 1);
-                line.truncate(end);
+            if let Some(end) = self.chunk.iter().position(|byte| *byte == b'\n') {
+                let rest = self.chunk.split_to(end + 1).slice(..end);
+                let line = if self.begun.is_empty() {
+                    rest
+                } else {
+                    self.begun.extend_from_slice(&rest);
+                    std::mem::take(&mut self.begun).freeze()
+                };
                 if !line.is_empty() {
                     self.silent = false;
-                    return Ok(Some(line.freeze()));
+                    return Ok(Some(line));
                 }
                 continue;
             }
+            self.begun.extend_from_slice(&std::mem::take(&mut self.chunk));
             match tokio::time::timeout_at(self.opened + lifetime, self.body.next()).await {
-                Ok(Some(Ok(chunk))) => self.buffer.extend_from_slice(&chunk),
+                Ok(Some(Ok(chunk))) => self.chunk = chunk,
                 Ok(Some(Err(error))) => return Err(CallError::Transport(error)),
                 Ok(None) => return Ok(None),
                 Err(_) => return Err(CallError::Deadline(lifetime)),

@@ -72,7 +72,7 @@ fn planned(workload: &Value) -> Vec<Action> {
         "annotations": {"jobferry.dev/origin-uid": "manager-uid", "jobferry.dev/epoch": "1"},
     }});
     let known = Knowledge {
-        workload: Some(Workload::deserialize(workload).unwrap()),
+        workload: Some(Workload::deserialize(workload).unwrap().into()),
         mirrors: [("eu-1", Sighting::Present(Mirror::deserialize(seen).unwrap().into()))].into_iter().collect(),
         ..Knowledge::default()
     };

@@ -152,7 +152,7 @@ async fn read(
     uid: &str,
     namespace: &str,
     name: &str,
-) -> Result<Option<Workload>, Unfinished> {
+) -> Result<Option<Box<Workload>>, Unfinished> {
     match read_raw(&shared.manager, &kind.object(namespace, name)).await {
         Ok(found) => Ok(Some(decode_workload(shared, kind, &found)?).filter(|found| found.uid == uid)),
         Err(error) if error.is_not_found() => Ok(None),

@@ -10,7 +10,7 @@ use jobferry_core::{
     workload::{Mirror, Workload},
 };
 
-use super::{Index, State, Uid, is_older, uid_of};
+use super::{Index, Kept, State, Uid, is_older, uid_of};
 
 impl Index {
     /// A worker's whole list of mirrors of one kind, in one namespace or in all. Those that were known and are not in it have vanished;
@@ -20,7 +20,7 @@ impl Index {
         worker: &str,
         kind: &KindRef,
         namespace: Option<&str>,
-        mirrors: Vec<Mirror>,
+        mirrors: Vec<Kept<Mirror>>,
     ) -> Vec<Uid> {
         let mut state = self.lock();
         *state.lists.entry(worker.to_owned()).or_default().entry(kind.name()).or_default() += 1;
@@ -51,14 +51,15 @@ impl Index {
     }
 
     /// The watch says that a mirror was created or changed.
-    pub(crate) fn apply_mirror(&self, worker: &str, mirror: Mirror) -> Vec<Uid> {
+    pub(crate) fn apply_mirror(&self, worker: &str, mirror: impl Into<Box<Mirror>>) -> Vec<Uid> {
         let mut state = self.lock();
-        state.see(worker, mirror).into_iter().collect()
+        state.see(worker, mirror.into()).into_iter().collect()
     }
 
     /// A mirror is in the answer to a request, before which so many `lists` of the worker had come. What a later list does
     /// not have is gone, or the watch that follows it will show it: a fresh read tells.
-    pub(crate) fn hear_of_mirror(&self, worker: &str, mirror: Mirror, lists: u64) -> Vec<Uid> {
+    pub(crate) fn hear_of_mirror(&self, worker: &str, mirror: impl Into<Box<Mirror>>, lists: u64) -> Vec<Uid> {
+        let mirror = mirror.into();
         let mut state = self.lock();
         let outlisted = state.is_outlisted(worker, &mirror, lists);
         let touched = if outlisted { state.doubt(worker, mirror) } else { state.see(worker, mirror) };
@@ -67,7 +68,14 @@ impl Index {
 
     /// A fresh read, made because the worker did not know the version `before` that a decision was made on. If its versions
     /// went back (a backup was restored) the answer is the truth nevertheless, as long as nothing else was seen meanwhile.
-    pub(crate) fn correct_mirror(&self, worker: &str, mirror: Mirror, before: &str, lists: u64) -> Vec<Uid> {
+    pub(crate) fn correct_mirror(
+        &self,
+        worker: &str,
+        mirror: impl Into<Box<Mirror>>,
+        before: &str,
+        lists: u64,
+    ) -> Vec<Uid> {
+        let mirror = mirror.into();
         let mut state = self.lock();
         let outlisted = state.is_outlisted(worker, &mirror, lists);
         let known = state.workloads.get(&mirror.origin_uid).and_then(|known| known.mirrors.get(worker));
@@ -83,9 +91,9 @@ impl Index {
     }
 
     /// A mirror is no longer to be seen; `last` is its last state.
-    pub(crate) fn delete_mirror(&self, worker: &str, last: Mirror) -> Vec<Uid> {
+    pub(crate) fn delete_mirror(&self, worker: &str, last: impl Into<Box<Mirror>>) -> Vec<Uid> {
         let mut state = self.lock();
-        let touched = state.lose(worker, last);
+        let touched = state.lose(worker, last.into());
         touched.into_iter().collect()
     }
 
@@ -179,7 +187,7 @@ impl State {
     }
 
     /// One state of a mirror. An answer that the watch has overtaken is the past.
-    fn see(&mut self, worker: &str, mirror: Mirror) -> Option<Uid> {
+    fn see(&mut self, worker: &str, mirror: Box<Mirror>) -> Option<Uid> {
         let known = self.workloads.get(&mirror.origin_uid).and_then(|known| known.mirrors.get(worker));
         if known.is_some_and(|sighting| overtakes(sighting, &mirror)) {
             return None;
@@ -188,7 +196,7 @@ impl State {
     }
 
     /// The last state of a mirror that is gone.
-    fn lose(&mut self, worker: &str, last: Mirror) -> Option<Uid> {
+    fn lose(&mut self, worker: &str, last: Box<Mirror>) -> Option<Uid> {
         let uid = last.origin_uid.clone();
         let known = self.workloads.get(&uid)?;
         // What never counted was not there.
@@ -200,20 +208,20 @@ impl State {
             return None;
         }
         self.change(&uid, |known| {
-            known.mirrors.insert(worker, Sighting::Vanished(last.into()));
+            known.mirrors.insert(worker, Sighting::Vanished(last));
         });
         Some(uid)
     }
 
     /// A mirror that was there, and may be gone. A proof of its absence may be from before it came.
-    fn doubt(&mut self, worker: &str, last: Mirror) -> Option<Uid> {
+    fn doubt(&mut self, worker: &str, last: Box<Mirror>) -> Option<Uid> {
         let uid = self.lose(worker, last)?;
         self.change(&uid, |known| known.memory.absent = None);
         Some(uid)
     }
 
     /// The present state of a mirror. What is remembered of its workload stays, also if there is nothing else of it.
-    fn take_over(&mut self, worker: &str, mirror: Mirror) -> Option<Uid> {
+    fn take_over(&mut self, worker: &str, mirror: Box<Mirror>) -> Option<Uid> {
         // Without the UID of its origin it is not ours, whatever its labels say.
         let uid = Some(mirror.origin_uid.clone()).filter(|uid| !uid.is_empty())?;
         let known = self.workloads.get(&uid);
@@ -228,7 +236,7 @@ impl State {
             known.memory.gone = None;
             known.memory.status_refused = None;
             known.memory.refusals.remove(worker);
-            known.mirrors.insert(worker, Sighting::Present(mirror.into()));
+            known.mirrors.insert(worker, Sighting::Present(mirror));
         });
         Some(uid)
     }
@@ -252,7 +260,7 @@ fn vanish(known: &mut Knowledge, worker: &str) {
 /// Whether it is called as its workload. One that is not was copied from a mirror by somebody, marks and all.
 fn bears_name(known: &Knowledge, mirror: &Mirror) -> bool {
     let is_its = |workload: &Workload| workload.namespace == mirror.namespace && workload.name == mirror.name;
-    known.workload.as_ref().is_none_or(is_its)
+    known.workload.as_deref().is_none_or(is_its)
 }
 
 /// Whether it is being deleted, because it never counted; unless it was faster and has come to its end: that is a result.

@@ -85,7 +85,7 @@ fn a_new_list_does_not_make_an_orphan_younger() {
     let memory = || index.lock().workloads["u1"].memory.clone();
     let before = memory();
     assert!(before.owner_seen && before.placement_seen.is_some());
-    index.reset_mirrors("eu-1", &KindRef::Job, None, vec![mirror("u1", "m1", 11)]);
+    index.reset_mirrors("eu-1", &KindRef::Job, None, vec![mirror("u1", "m1", 11).into()]);
     assert_eq!(memory(), before, "its finished mirror would stay for ever: every list would begin the wait anew");
 }
 
@@ -117,7 +117,7 @@ fn an_answer_that_the_watch_has_overtaken_changes_nothing() {
         Some(Sighting::Present(mirror("u1", "m2", 13).into())),
         "another mirror's end"
     );
-    index.reset_mirrors("eu-1", &KindRef::Job, None, vec![mirror("u1", "m2", 3)]);
+    index.reset_mirrors("eu-1", &KindRef::Job, None, vec![mirror("u1", "m2", 3).into()]);
     assert_eq!(
         sighting(&index, "u1", "eu-1"),
         Some(Sighting::Present(mirror("u1", "m2", 3).into())),
@@ -144,7 +144,7 @@ fn an_answer_that_a_list_has_overtaken_does_not_bring_back_what_is_gone() {
     let asked_anew = index.lists_of("eu-1", "u1");
     index.hear_of_mirror("eu-1", mirror("u1", "m1", 11), asked_anew);
     assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11).into())));
-    index.reset_mirrors("eu-1", &KindRef::Job, None, vec![mirror("u1", "m1", 11)]);
+    index.reset_mirrors("eu-1", &KindRef::Job, None, vec![mirror("u1", "m1", 11).into()]);
     index.hear_of_mirror("eu-1", mirror("u1", "m1", 12), asked_anew);
     assert_eq!(
         sighting(&index, "u1", "eu-1"),

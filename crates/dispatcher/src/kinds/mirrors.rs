@@ -78,9 +78,9 @@ async fn follow(shared: Arc<Shared>, connected: Connected, in_use: InUse) {
     });
     let mut unseen: BTreeSet<Scope> = scopes.into_iter().collect();
     let name = &connected.name;
-    let read = |object: &Object| -> Option<Mirror> {
+    let read = |object: &Object| -> Option<Box<Mirror>> {
         let read = custom::read_mirror(&in_use.kind, &object.content, shared.clock.now().wall);
-        read.inspect_err(|error| tracing::warn!(worker = name, %error, "a mirror cannot be read")).ok()
+        read.inspect_err(|error| tracing::warn!(worker = name, %error, "a mirror cannot be read")).ok().map(Box::new)
     };
     while let Some((scope, event)) = events.next().await {
         // A list, and whatever comes after a break, may come from another cluster behind the same address.
@@ -90,7 +90,7 @@ async fn follow(shared: Arc<Shared>, connected: Connected, in_use: InUse) {
         }
         match event {
             Event::Reset(objects) => {
-                let mirrors: Vec<Mirror> = objects.iter().filter_map(read).collect();
+                let mirrors: Vec<_> = objects.iter().filter_map(read).collect();
                 restored::check(&shared, &mirrors).await;
                 let touched = shared.index.reset_mirrors(name, &kind, scope.namespace(), mirrors);
                 unseen.remove(&scope);

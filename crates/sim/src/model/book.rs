@@ -176,7 +176,7 @@ impl Book {
             placement_seen: known.placement.map(|(epoch, since, age)| (epoch.into(), Time(wall(since)), moment(age))),
             ..Memory::default()
         };
-        let job = known.job.as_ref().map(|job| self.job(job, workload));
+        let job = known.job.as_ref().map(|job| self.job(job, workload).into());
         Knowledge { workload: job, mirrors: mirrors.collect(), memory }
     }
 

@@ -60,7 +60,7 @@ fn mirrored(kind: &Arc<Kind>, object: &Value, status: &Value) -> Mirror {
 /// A world in which the workload is this object, whose kind both workers have.
 fn world_of(kind: &Arc<Kind>, object: &Value) -> World {
     let mut world = world().without_workload();
-    world.known.workload = Some(read_workload(kind, object, NOW.wall).unwrap());
+    world.known.workload = Some(read_workload(kind, object, NOW.wall).unwrap().into());
     for worker in world.workers.values_mut() {
         worker.kinds.insert(kind.name(), KindLink::Listed);
     }

@@ -29,7 +29,7 @@ fn index_of_both(kind: &KindRef) -> Index {
     let index = index(&["eu-1", "us-1"]);
     index.apply_workload(workload("job", 1));
     index.begin_first_look(kind);
-    index.reset_workloads(kind, vec![job_set(kind, "set")]);
+    index.reset_workloads(kind, vec![job_set(kind, "set").into()]);
     index
 }
 
