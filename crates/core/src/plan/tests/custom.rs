@@ -11,6 +11,7 @@ use crate::{
     patch,
     placement::KindLink,
     time::WAITING_INTERVAL,
+    workload::Told,
 };
 
 fn kind(name: &str) -> Arc<Kind> {
@@ -300,26 +301,50 @@ fn what_of_the_status_holds_on_the_worker_only_is_told_beside_it() {
     assert_eq!(note(&kind("JobSet"), job_set()), Value::Null, "nothing of it does");
 }
 
-/// The mirror was seen, recorded, and is proved to be gone.
-fn deleted_unseen(kind: &Arc<Kind>, object: Value) -> Vec<Action> {
-    let named = placement().with_mirror("m1");
-    let memory = Memory { absent: Some(Absence::proved_for(&named)), ..Memory::default() };
-    world_of(kind, &recorded(kind, object, &named)).remembering(memory).plan()
+/// The object after what we tell of it was written.
+fn after_told(kind: &Arc<Kind>, object: &Value, told: &Told) -> Value {
+    let patch = patch::told(&read_workload(kind, object, NOW.wall).unwrap(), told);
+    let mut object = object.clone();
+    let note = "jobferry.dev/placed";
+    object["metadata"]["annotations"][note] = patch["metadata"]["annotations"][note].clone();
+    object
 }
 
 #[test]
 fn a_mirror_that_somebody_deleted_fails_the_object_in_the_words_of_its_kind() {
     let message = "the mirror on worker eu-1 was deleted before its end was seen";
-    let plan = deleted_unseen(&kind("JobSet"), job_set());
-    let [Action::WriteCustomStatus { status }] = &plan[..] else { panic!("{plan:?}") };
-    let condition = json!({
+    let named = placement().with_mirror("m1");
+    let memory = || Memory { absent: Some(Absence::proved_for(&named)), ..Memory::default() };
+    let plan = |kind: &Arc<Kind>, object: &Value| world_of(kind, object).remembering(memory()).plan();
+    let jobset_condition = json!({
         "type": "Failed", "status": "True", "reason": "MirrorDeleted", "message": message,
         "lastTransitionTime": NOW.wall.to_string(),
     });
-    assert_eq!(**status, json!({"conditions": [condition]}));
-    let plan = deleted_unseen(&kind("RayCluster"), ray_cluster());
-    let [Action::Tell(told)] = &plan[..] else { panic!("{plan:?}") };
-    assert_eq!((told.holds, told.reason.as_str(), told.message.as_str()), (false, "MirrorDeleted", message));
+    for (name, object, failed) in
+        [("JobSet", job_set(), Some(json!({"conditions": [jobset_condition]}))), ("RayCluster", ray_cluster(), None)]
+    {
+        let kind = kind(name);
+        let object = recorded(&kind, object, &named);
+        let told = plan(&kind, &object);
+        let [Action::Tell(told)] = &told[..] else { panic!("{told:?}") };
+        assert_eq!(
+            (told.holds, told.reason.as_str(), told.message.as_str()),
+            (false, "MirrorDeleted", message),
+            "{name}"
+        );
+
+        let mut object = after_told(&kind, &object, told);
+        let next = plan(&kind, &object);
+        let Some(failed) = failed else {
+            assert_eq!(next, [], "{name} never ends");
+            continue;
+        };
+        assert_eq!(next, [Action::WriteCustomStatus { status: Box::new(failed.clone()) }], "{name}");
+        object["status"] = failed;
+        let end = plan(&kind, &object);
+        let Some(Action::Tell(told)) = end.last() else { panic!("{end:?}") };
+        assert_eq!(told.message, format!("Failed on worker eu-1: {message}"), "why stays told, and is so at once");
+    }
 }
 
 #[test]
@@ -452,10 +477,7 @@ fn an_object_that_cannot_be_failed_is_told_once_that_its_worker_is_lost() {
         let [Action::Tell(told)] = &plan[..] else { panic!("{plan:?}") };
         assert_eq!((told.holds, told.reason.as_str()), (false, "WorkerLost"), "removed: {removed}");
 
-        let patch = patch::told(&read_workload(&kind, &named, NOW.wall).unwrap(), told);
-        let mut object = named.clone();
-        let note = "jobferry.dev/placed";
-        object["metadata"]["annotations"][note] = patch["metadata"]["annotations"][note].clone();
+        let object = after_told(&kind, &named, told);
         for later in [Duration::from_secs(1), WAITING_INTERVAL, 3 * WAITING_INTERVAL] {
             let plan = lost(&object, removed, later).plan();
             assert!(!plan.iter().any(|action| matches!(action, Action::Tell(_))), "{later:?}: {plan:?}");
