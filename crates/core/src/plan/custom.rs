@@ -8,9 +8,10 @@ use serde_json::Value;
 
 use super::Case;
 use crate::{
-    action::Action,
+    action::{Action, Alarm},
     custom::{CustomMirror, CustomWorkload},
     kind::digest,
+    knowledge::Activity,
     project::fail,
     record::{Placement, Record},
     time::STATUS_INTERVAL,
@@ -80,6 +81,18 @@ impl Case<'_> {
             Ok(left) if !left.is_zero() => vec![Action::WakeAt(now.monotonic + left)],
             _ => vec![Action::DeleteWorkload],
         }
+    }
+
+    /// Says who else acts on the workload, and does nothing else. A Job's note is part of its status, which is the other's
+    /// now; other kinds have it beside.
+    pub(super) fn leave_alone(&self, activity: Activity) -> Vec<Action> {
+        let alarm = Alarm::ActedOn(activity);
+        let told = self.workload.custom.as_ref().map(|_| {
+            // Whether it was placed is not what changed.
+            let placed = self.workload.placed.as_ref().is_some_and(|told| told.holds);
+            self.tell(placed, api::events::FOREIGN_CONTROLLER, alarm.to_string())
+        });
+        [Action::Alarm(alarm)].into_iter().chain(told.unwrap_or_default()).collect()
     }
 
     /// Ends the workload as failed, after people were told why: many a kind has no room for that in its status. One that has
