@@ -50,6 +50,12 @@ impl Writer<'_> {
         }
     }
 
+    /// Whether this is a write to the status of a custom object. Without a subresource it comes with the object.
+    fn writes_custom_status(&self, new: &Value, old: &Value) -> bool {
+        let with_object = self.part == Part::Main && !self.resource.has_status() && new["status"] != old["status"];
+        self.resource.is_custom() && (self.part == Part::Status || with_object)
+    }
+
     /// Whether all that is known of a custom object is who writes its status, which says nothing about the fields that this
     /// door writes.
     fn knows_status_writers_only(&self, owners: &[Manager]) -> bool {
@@ -148,7 +154,7 @@ pub(crate) fn track(writer: &Writer<'_>, new: &mut Value, old: &Value) {
         .as_array()
         .is_some_and(|list| list.iter().all(|entry| entry["manager"].is_null() && entry["fieldsV1"].is_null()));
     let mut owners = if given_back { Vec::new() } else { managers::read(old) };
-    let begins = writer.part == Part::Status && writer.resource.is_custom() && !given_back;
+    let begins = writer.writes_custom_status(new, old) && !given_back;
     let is_untracked = owners.is_empty() || writer.knows_status_writers_only(&owners);
     if is_untracked && !begins {
         managers::write(new, &owners);
@@ -156,7 +162,10 @@ pub(crate) fn track(writer: &Writer<'_>, new: &mut Value, old: &Value) {
     }
     let changes = compare(&writer.resource.schema, old, new);
     let gone = writer.without_reserved(&changes.removed);
-    let touched = writer.without_reserved(&changes.modified.union(&changes.added));
+    let mut touched = writer.without_reserved(&changes.modified.union(&changes.added));
+    if is_untracked && writer.part != Part::Status {
+        touched = touched.only("status");
+    }
     let me = writer.entry(Operation::Update, touched.clone());
     let mut is_known = false;
     for owner in &mut owners {
@@ -302,34 +311,39 @@ mod tests {
     fn who_writes_the_status_of_a_custom_object_is_noted_without_any_apply() {
         let open = json!({"type": "object", "x-kubernetes-preserve-unknown-fields": true});
         let schema = json!({"openAPIV3Schema": {"type": "object", "properties": {"spec": open, "status": open}}});
-        let version = json!({
-            "name": "v1", "served": true, "storage": true, "subresources": {"status": {}}, "schema": schema,
-        });
         let names = json!({"kind": "Run", "plural": "runs"});
-        let resources = crate::crd::resources(&json!({
-            "spec": {"group": "example.dev", "scope": "Namespaced", "names": names, "versions": [version]},
-        }));
-        let write = |old: &Value, manager: &str, part: Part, value: Value| {
-            let mut new = old.clone();
-            new[if part == Part::Status { "status" } else { "spec" }] = value;
-            track(&Writer { part, ..writer(&resources[0], manager) }, &mut new, old);
-            new
-        };
-        let writers = |object: &Value| -> Vec<Value> {
-            let list = object["metadata"]["managedFields"].as_array().into_iter().flatten();
-            list.map(|entry| json!([entry["manager"], entry["subresource"], entry["fieldsV1"]])).collect()
-        };
-        let live = json!({"metadata": {"name": "a"}, "spec": {"size": 1}});
-        let live = write(&live, "editor", Part::Main, json!({"size": 2}));
-        assert_eq!(writers(&live), Vec::<Value>::new(), "nobody asks who edits");
-        let live = write(&live, "operator", Part::Status, json!({"phase": "Running"}));
-        let operator = json!(["operator", "status", {"f:status": {".": {}, "f:phase": {}}}]);
-        assert_eq!(writers(&live), std::slice::from_ref(&operator));
-        let live = write(&live, "editor", Part::Main, json!({"size": 3}));
-        assert_eq!(writers(&live), [operator]);
-        let config = json!({"metadata": {"name": "a"}, "spec": {"size": 4}});
-        let conflict = apply(&writer(&resources[0], "applier"), &live, &config, false);
-        assert!(conflict.is_err(), "what was there before has an owner all the same");
+        // With a subresource for it, and without.
+        for (subresources, door, noted) in
+            [(json!({"status": {}}), Part::Status, json!("status")), (json!({}), Part::Main, json!(null))]
+        {
+            let version = json!({
+                "name": "v1", "served": true, "storage": true, "subresources": subresources, "schema": schema,
+            });
+            let resources = crate::crd::resources(&json!({
+                "spec": {"group": "example.dev", "scope": "Namespaced", "names": names, "versions": [version]},
+            }));
+            let write = |old: &Value, manager: &str, part: Part, field: &str, value: Value| {
+                let mut new = old.clone();
+                new[field] = value;
+                track(&Writer { part, ..writer(&resources[0], manager) }, &mut new, old);
+                new
+            };
+            let writers = |object: &Value| -> Vec<Value> {
+                let list = object["metadata"]["managedFields"].as_array().into_iter().flatten();
+                list.map(|entry| json!([entry["manager"], entry["subresource"], entry["fieldsV1"]])).collect()
+            };
+            let live = json!({"metadata": {"name": "a"}, "spec": {"size": 1}});
+            let live = write(&live, "editor", Part::Main, "spec", json!({"size": 2}));
+            assert_eq!(writers(&live), Vec::<Value>::new(), "nobody asks who edits");
+            let live = write(&live, "operator", door, "status", json!({"phase": "Running"}));
+            let operator = json!(["operator", noted, {"f:status": {".": {}, "f:phase": {}}}]);
+            assert_eq!(writers(&live), std::slice::from_ref(&operator));
+            let live = write(&live, "editor", Part::Main, "spec", json!({"size": 3}));
+            assert_eq!(writers(&live), [operator]);
+            let config = json!({"metadata": {"name": "a"}, "spec": {"size": 4}});
+            let conflict = apply(&writer(&resources[0], "applier"), &live, &config, false);
+            assert!(conflict.is_err(), "what was there before has an owner all the same");
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@ mod admin;
 mod connected;
 mod join;
 mod leave;
+mod placed;
 mod preflight;
 mod rights;
 mod show;

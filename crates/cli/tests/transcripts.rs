@@ -6,13 +6,16 @@ mod support;
 
 use std::{fs, time::Duration};
 
-use jobferry_kubeio as kubeio;
+use jobferry_kubeio::{self as kubeio, Patch};
 use kube::{
     Client, Config,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use serde_json::{Value, json};
 use support::{Background, eventually, old_server, transcript::Terminal};
+
+/// A fleet on this machine answers within milliseconds, unless much else runs.
+const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 
 /// Plays these transcripts one after the other in one terminal.
 fn play(terminal: &Terminal, names: &[&str]) {
@@ -60,15 +63,34 @@ impl Fleet {
 
     /// Creates objects on its manager, as an admin with kubectl would.
     fn create(&self, objects: &[(&str, Value)]) {
+        self.create_on(None, objects);
+    }
+
+    /// The same on any of its clusters.
+    fn create_on(&self, context: Option<&str>, objects: &[(&str, Value)]) {
+        self.with_client(context, async |client| {
+            for (path, object) in objects {
+                let body = object.to_string().into_bytes();
+                kubeio::create(&client, path, body, ANSWER_WITHIN).await.expect(path);
+            }
+        });
+    }
+
+    /// Changes an object on its manager, as the controller of this name would.
+    fn change_as(&self, controller: &str, path: &str, change: &Value) {
+        self.with_client(None, async |client| {
+            let (path, body) = (format!("{path}?fieldManager={controller}"), change.to_string().into_bytes());
+            kubeio::patch(&client, &path, Patch::Merge, body, ANSWER_WITHIN).await.expect(&path);
+        });
+    }
+
+    fn with_client(&self, context: Option<&str>, act: impl AsyncFnOnce(Client)) {
         let runtime = tokio::runtime::Runtime::new().unwrap();
         runtime.block_on(async {
             let kubeconfig = Kubeconfig::read_from(&self.kubeconfig).unwrap();
-            let config = Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.unwrap();
-            let client = Client::try_from(config).unwrap();
-            for (path, object) in objects {
-                let body = object.to_string().into_bytes();
-                kubeio::create(&client, path, body, Duration::from_secs(10)).await.expect(path);
-            }
+            let options = KubeConfigOptions { context: context.map(str::to_owned), ..KubeConfigOptions::default() };
+            let config = Config::from_custom_kubeconfig(kubeconfig, &options).await.unwrap();
+            act(Client::try_from(config).unwrap()).await;
         });
     }
 
@@ -107,18 +129,21 @@ fn another_kind() -> Vec<(&'static str, Value)> {
             }],
         },
     });
-    let run = json!({
-        "apiVersion": "workloads.example.dev/v1alpha1", "kind": "EtlRun", "metadata": {"name": "nightly"},
-        "spec": {"control": {"managedBy": "jobferry.dev/dispatcher"}},
-    });
     let rules = |file| serde_saphyr::from_str(file).unwrap();
     let kinds = "/apis/jobferry.dev/v1alpha1/workloadkinds";
     vec![
         ("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", definition),
         (kinds, rules(include_str!("../../../examples/kind-etl-run.yaml"))),
         (kinds, rules(include_str!("transcripts/files/endless-kind.yaml"))),
-        ("/apis/workloads.example.dev/v1alpha1/namespaces/lonely/etlruns", run),
+        ("/apis/workloads.example.dev/v1alpha1/namespaces/lonely/etlruns", etl_run("nightly")),
     ]
+}
+
+fn etl_run(name: &str) -> Value {
+    json!({
+        "apiVersion": "workloads.example.dev/v1alpha1", "kind": "EtlRun", "metadata": {"name": name},
+        "spec": {"control": {"managedBy": "jobferry.dev/dispatcher"}},
+    })
 }
 
 /// A Worker and the Secret with its kubeconfig.
@@ -178,6 +203,20 @@ fn on_a_fleet_with_sick_workers() {
     });
     fleet.other_kubeconfig("unreachable.kubeconfig", |config| unreachable(&mut config["clusters"][1]));
     play(&fleet.terminal, &["other-kinds", "sick-workers", "unreachable-worker"]);
+}
+
+#[test]
+fn on_a_fleet_that_runs_another_kind() {
+    let fleet = Fleet::start("--workers 1");
+    let [definition, rules, ..] = &another_kind()[..] else { panic!("a definition and its rules") };
+    fleet.create_on(Some("worker-1"), std::slice::from_ref(definition));
+    fleet.create(&[definition.clone(), rules.clone()]);
+    let runs = "/apis/workloads.example.dev/v1alpha1/namespaces/default/etlruns";
+    fleet.create(&[(runs, etl_run("contested"))]);
+    eventually("it is placed", || fleet.says("jobferry get -k EtlRun", "worker-1"));
+    fleet.change_as("etl-operator", &format!("{runs}/contested/status"), &json!({"status": {"phase": "Running"}}));
+    fleet.create(&[(runs, etl_run("nightly"))]);
+    play(&fleet.terminal, &["contested", "forgetting-other-kinds"]);
 }
 
 #[test]

@@ -55,7 +55,7 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
             return actions;
         }
         // Somebody else runs it on the manager: whatever we did now could run it twice.
-        _ if let Some(activity) = activity => return vec![Action::Alarm(Alarm::ActedOn(activity))],
+        _ if let Some(activity) = activity => return case.leave_alone(activity),
         Phase::Unknown => case.tell_unknown(),
         Phase::Recovering { worker, mirror } => case.recover(worker, mirror),
         Phase::Suspended => case.show_suspended(),

@@ -1,37 +1,76 @@
-//! Workloads of other kinds than Job on embedded clusters, in virtual time: a built-in kind and a user's own.
+//! Workloads of every other kind than Job on embedded clusters, in virtual time: the built-in kinds, a user's own and the
+//! shipped examples, all through the same scenarios.
 #![allow(clippy::unwrap_used, reason = "a test may fail by panicking")]
+
+use std::{collections::BTreeSet, fs, pin::Pin};
 
 use jobferry_testkit::{
     EmbeddedFleet,
+    fleet::{Fleet, ScenarioError},
     scenarios::{self, Subject},
 };
 
-macro_rules! of_each_kind {
-    ($($scenario:ident)*) => {$(
-        mod $scenario {
-            use super::*;
+type Scenario = for<'a> fn(&'a Fleet, &'a Subject) -> Pin<Box<dyn Future<Output = Result<(), ScenarioError>> + 'a>>;
 
-            async fn plays(subject: Subject) {
-                let embedded = EmbeddedFleet::start(&["worker-1", "worker-2"], 7).await.unwrap();
-                scenarios::$scenario(&embedded.fleet, &subject).await.unwrap();
-            }
-
-            #[tokio::test(start_paused = true)]
-            async fn job_set() {
-                plays(Subject::job_set("team")).await;
-            }
-
-            #[tokio::test(start_paused = true)]
-            async fn etl_run() {
-                plays(Subject::etl_run("team")).await;
-            }
+/// Calls a macro with every kind, by the name of its rules.
+macro_rules! with_every_kind {
+    ($call:ident $($before:tt)*) => {
+        $call! {
+            $($before)*
+            appwrapper argo_workflow etl_run jaxjob jobset leader_worker_set mini_cluster mpijob paddlejob pipelinerun
+            pytorchjob raycluster rayjob rayservice spark_application taskrun tfjob trainjob volcano_job xgboostjob
         }
-    )*};
+    };
 }
 
-of_each_kind! {
+macro_rules! tests {
+    ($scenario:ident: $($kind:ident)*) => {
+        mod $scenario {
+            $(
+                #[test]
+                fn $kind() {
+                    super::play(stringify!($kind), |fleet, subject| Box::pin(super::scenarios::$scenario(fleet, subject)));
+                }
+            )*
+        }
+    };
+}
+
+macro_rules! of_every_kind {
+    ($($scenario:ident)*) => { $( with_every_kind! { tests $scenario: } )* };
+}
+
+macro_rules! names {
+    ($($kind:ident)*) => { [$(stringify!($kind).replace('_', "-")),*] };
+}
+
+/// One runtime for all: what a test is made of should not be compiled hundreds of times.
+fn play(kind: &str, scenario: Scenario) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let embedded = EmbeddedFleet::start(&["worker-1", "worker-2"], 7).await.unwrap();
+        scenario(&embedded.fleet, &Subject::of(&kind.replace('_', "-"), "team")).await.unwrap();
+    });
+}
+
+#[test]
+fn every_kind_that_is_built_in_or_shipped_is_played() {
+    let files = |folder: &str, prefix: &str| -> Vec<String> {
+        let files = fs::read_dir(format!("{}/../../{folder}", env!("CARGO_MANIFEST_DIR"))).unwrap();
+        let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+        names.filter_map(|name| Some(name.strip_prefix(prefix)?.strip_suffix(".yaml")?.to_owned())).collect()
+    };
+    let mut known: BTreeSet<String> = files("crates/core/kinds", "").into_iter().collect();
+    known.extend(files("examples", "kind-"));
+    // Jobs have a suite of their own, which is longer.
+    known.remove("job");
+    assert_eq!(BTreeSet::from(with_every_kind!(names)), known);
+}
+
+of_every_kind! {
     it_runs_on_a_worker_and_succeeds
     it_fails_as_its_mirror_does
+    its_edits_reach_its_mirror
     it_is_suspended_on_its_worker
     it_waits_while_it_is_suspended
     it_takes_its_mirror_along_when_it_is_deleted
@@ -41,6 +80,7 @@ of_each_kind! {
     it_waits_where_no_worker_knows_its_kind
     it_outlives_the_dispatcher
     it_fails_when_somebody_deletes_its_mirror
+    it_fails_when_its_mirror_is_deleted_before_it_says_anything
     it_is_released_when_managed_by_goes
     it_goes_when_its_time_is_over
     it_is_left_alone_when_somebody_else_acts_on_it

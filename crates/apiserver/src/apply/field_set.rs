@@ -30,6 +30,17 @@ impl FieldSet {
         self.children.entry(element).or_default()
     }
 
+    /// Whether there is anything in it beside this field of the object.
+    pub(super) fn has_beside(&self, field: &str) -> bool {
+        self.children.keys().any(|element| !matches!(element, Element::Field(name) if name == field))
+    }
+
+    /// Only this field of the object, and what is in it.
+    pub(super) fn only(mut self, field: &str) -> Self {
+        self.children.retain(|element, _| matches!(element, Element::Field(name) if name == field));
+        self
+    }
+
     pub(super) fn union(&self, other: &Self) -> Self {
         self.combine(other, |a, b| a || b)
     }

@@ -32,9 +32,9 @@ impl Manager {
             && self.subresource == other.subresource
     }
 
-    /// Whether it came by its fields through the object itself, not through a subresource.
+    /// Whether it came by fields beside the status, and so through the object itself.
     pub(super) fn owns_main_part(&self) -> bool {
-        self.subresource.is_empty()
+        self.subresource.is_empty() && self.set.has_beside("status")
     }
 
     fn to_json(&self) -> Value {

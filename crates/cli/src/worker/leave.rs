@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::{
     admin::Admin,
     join::workers,
+    placed::unfinished_on,
     preflight::{self, Whose},
     rights::Rights,
     tend,
@@ -21,7 +22,7 @@ use crate::{
     target::Target,
 };
 
-/// Between two looks at what is still placed there: each lists all Jobs.
+/// Between two looks at what is still placed there: each lists all workloads.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
 /// The dispatcher takes its finalizer off within seconds, if there is a dispatcher.
 const GONE_WITHIN: Duration = Duration::from_secs(30);
@@ -126,7 +127,7 @@ async fn remove_worker(manager: &Client, worker: &Worker, wait: Option<Duration>
     let settled = tokio::time::timeout(wait.unwrap_or_default(), until_settled(manager, name)).await;
     let unfinished = match settled {
         Ok(settled) => settled.map(|()| 0)?,
-        Err(_) => tend::unfinished_on(manager, name).await?,
+        Err(_) => unfinished_on(manager, name).await?,
     };
     if unfinished > 0 {
         bail!(
@@ -145,7 +146,7 @@ async fn remove_worker(manager: &Client, worker: &Worker, wait: Option<Duration>
 
 async fn until_settled(manager: &Client, name: &str) -> anyhow::Result<()> {
     loop {
-        let unfinished = tend::unfinished_on(manager, name).await?;
+        let unfinished = unfinished_on(manager, name).await?;
         if unfinished == 0 {
             return Ok(());
         }

@@ -1,19 +1,13 @@
 //! `jobferry worker cordon`, `uncordon` and `forget`.
 
-use std::time::Duration;
-
 use anyhow::{Context as _, bail};
 use jobferry_api::{SYSTEM_NAMESPACE, Worker, finalizers};
-use jobferry_core::{record::Record, workload::Workload};
-use jobferry_kubeio::{self as kubeio, Collection, Event, Patch};
+use jobferry_kubeio::{self as kubeio, Patch};
 use kube::Client;
 use serde_json::{Value, json};
 
-use super::WORKERS;
+use super::{WORKERS, placed::unfinished_on};
 use crate::{install::DEADLINE, target::Target};
-
-/// A hundred thousand Jobs, page by page.
-const LIST_DEADLINE: Duration = Duration::from_secs(120);
 
 /// Flags of `jobferry worker cordon` and `uncordon`.
 #[derive(clap::Args)]
@@ -80,20 +74,6 @@ pub(super) async fn forget(args: ForgetArgs) -> anyhow::Result<()> {
     let secret = worker.spec.kubeconfig_secret;
     eprintln!("its credentials are left: kubectl delete secret {secret} -n {SYSTEM_NAMESPACE}");
     Ok(())
-}
-
-/// How many unfinished workloads are placed on the worker now. The count in its status is for people and some seconds old.
-pub(super) async fn unfinished_on(manager: &Client, name: &str) -> anyhow::Result<usize> {
-    let jobs = Collection::new("/apis/batch/v1/jobs", |workload: &Workload| &workload.resource_version);
-    let mut watcher = kubeio::Watcher::new(manager.clone(), jobs);
-    let listed = tokio::time::timeout(LIST_DEADLINE, watcher.next()).await.context("the Jobs could not be listed")?;
-    let workloads = match listed {
-        Event::Reset(workloads) => workloads,
-        Event::Interrupted(error) => return Err(error).context("cannot list the Jobs"),
-        Event::Applied(_) | Event::Deleted(_) | Event::Resumed => bail!("the API server did not list the Jobs"),
-    };
-    let placed_here = |workload: &&Workload| matches!(&workload.record, Record::Placed(at) if at.worker == name);
-    Ok(workloads.iter().filter(placed_here).filter(|workload| !workload.is_finished()).count())
 }
 
 pub(super) fn is_gone(error: &anyhow::Error) -> bool {

@@ -44,8 +44,17 @@ impl Children {
 
     /// The path of all of them, in every namespace.
     pub fn path(&self) -> String {
+        format!("{}/{}", self.root(), self.plural)
+    }
+
+    /// The path of those in one namespace.
+    pub fn path_in(&self, namespace: &str) -> String {
+        format!("{}/namespaces/{namespace}/{}", self.root(), self.plural)
+    }
+
+    fn root(&self) -> String {
         let root = if self.group.is_empty() { "/api" } else { "/apis" };
-        format!("{root}/{}/{}", self.api_version(), self.plural)
+        format!("{root}/{}", self.api_version())
     }
 }
 

@@ -86,6 +86,8 @@ impl Kind {
             for test in &ending.when {
                 test.make_true(&mut object, reason, message, now);
             }
+            // Its operator may not have said anything yet of what its definition demands.
+            self.fill(&mut object);
             let ended = self.standing(&object, now) == Standing::Finished(Outcome::Failed);
             ended.then(|| object["status"].take())
         })

@@ -46,9 +46,20 @@ impl Test {
 
     /// Makes a status for which it holds, as far as one can tell how. A condition gets the reason and the time.
     pub(super) fn make_true(&self, object: &mut Value, reason: &str, message: &str, now: Timestamp) {
-        let Expected::Is(values) = &self.expected else { return };
-        let Some(value) = values.first().filter(|_| !self.holds(object)) else { return };
-        self.path.make(object, value.as_str().into());
+        if self.holds(object) {
+            return;
+        }
+        let wanted = match &self.expected {
+            Expected::Is(values) => values.first().map(String::as_str),
+            // A condition without its status would not be one.
+            Expected::IsNot(values) if self.path.beside_in_item("status").as_ref() == Some(&self.path) => {
+                ["False", "Unknown", "True"].into_iter().find(|status| values.iter().all(|value| value != status))
+            }
+            Expected::IsNot(_) | Expected::Exists(false) => return self.path.remove(object),
+            Expected::Exists(true) => None,
+        };
+        let Some(value) = wanted else { return };
+        self.path.make(object, value.into());
         for (field, text) in
             [("reason", reason), ("message", message), ("lastTransitionTime", &whole_seconds(now).to_string())]
         {

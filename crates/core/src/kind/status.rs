@@ -53,13 +53,18 @@ impl Kind {
                 translate(&place, &mut next, &stored.object, stored.generation.filter(|_| is_current));
             }
         }
-        for (path, text) in &self.status.fill {
-            if path.first(&next).is_none() {
-                path.set(&mut next, text.as_str().into());
-            }
-        }
+        self.fill(&mut next);
         let status = next.get_mut("status")?.take();
         status.as_object().is_some_and(|fields| !fields.is_empty()).then_some(status)
+    }
+
+    /// Puts in what its definition demands and its status does not say.
+    pub(super) fn fill(&self, object: &mut Value) {
+        for (path, text) in &self.status.fill {
+            if path.first(object).is_none() {
+                path.set(object, text.as_str().into());
+            }
+        }
     }
 }
 

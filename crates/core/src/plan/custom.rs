@@ -3,19 +3,23 @@
 
 use std::time::Duration;
 
-use jobferry_api as api;
+use jobferry_api::{self as api, Outcome};
 use serde_json::Value;
 
 use super::Case;
 use crate::{
-    action::Action,
+    action::{Action, Alarm},
     custom::{CustomMirror, CustomWorkload},
     kind::digest,
+    knowledge::Activity,
     project::fail,
     record::{Placement, Record},
     time::STATUS_INTERVAL,
     workload::Mirror,
 };
+
+/// For these reasons it was we who ended a workload.
+const GIVEN_UP: [&str; 2] = [api::conditions::REASON_MIRROR_DELETED, api::conditions::REASON_WORKER_LOST];
 
 impl Case<'_> {
     /// Copies the mirror's status.
@@ -65,7 +69,9 @@ impl Case<'_> {
         };
         let finished = api::conditions::REASON_FINISHED;
         let Some(told) = self.workload.placed.as_ref().filter(|told| told.reason == finished) else {
-            let message = format!("{outcome:?} on worker {}", at.worker);
+            let why = self.workload.placed.as_ref().filter(|told| GIVEN_UP.contains(&told.reason.as_str()));
+            let why = why.filter(|_| outcome == Outcome::Failed).map(|told| format!(": {}", told.message));
+            let message = format!("{outcome:?} on worker {}{}", at.worker, why.unwrap_or_default());
             return self.tell(true, finished, message);
         };
         let over = time_to_live.zip(told.at.as_ref()).and_then(|(stays, since)| since.0.checked_add(stays).ok());
@@ -77,7 +83,20 @@ impl Case<'_> {
         }
     }
 
-    /// Ends the workload as failed. A kind that has no way to say so is only told of.
+    /// Says who else acts on the workload, and does nothing else. A Job's note is part of its status, which is the other's
+    /// now; other kinds have it beside.
+    pub(super) fn leave_alone(&self, activity: Activity) -> Vec<Action> {
+        let alarm = Alarm::ActedOn(activity);
+        let told = self.workload.custom.as_ref().map(|_| {
+            // Whether it was placed is not what changed.
+            let placed = self.workload.placed.as_ref().is_some_and(|told| told.holds);
+            self.tell(placed, api::events::FOREIGN_CONTROLLER, alarm.to_string())
+        });
+        [Action::Alarm(alarm)].into_iter().chain(told.unwrap_or_default()).collect()
+    }
+
+    /// Ends the workload as failed, after people were told why: many a kind has no room for that in its status. One that has
+    /// no way to say that it failed is only told of.
     pub(super) fn give_up(&self, reason: &str, message: String) -> Vec<Action> {
         let now = self.around.now.wall;
         let Some(custom) = &self.workload.custom else {
@@ -85,11 +104,14 @@ impl Case<'_> {
             let write = |status| Action::WriteStatus { status: Box::new(status), placement: None };
             return failed.map(write).into_iter().collect();
         };
-        match custom.kind.fail(custom.stored.status(), reason, &message, now) {
-            Some(status) if self.is_news(custom, &status) => {
+        let failed = custom.kind.fail(custom.stored.status(), reason, &message, now);
+        let told = self.tell(false, reason, message);
+        match failed.filter(|status| self.is_news(custom, status)) {
+            // Nothing that is told again and again may keep it from its end.
+            Some(status) if !told.iter().any(|action| matches!(action, Action::Tell(_))) => {
                 vec![Action::WriteCustomStatus { status: Box::new(status) }]
             }
-            _ => self.tell(false, reason, message),
+            _ => told,
         }
     }
 }

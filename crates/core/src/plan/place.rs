@@ -102,7 +102,9 @@ impl Case<'_> {
             api::conditions::REASON_RECORD_LOST,
         ];
         let out_of_sight = [&before.reason, &told.reason].into_iter().any(|reason| lost.contains(&reason.as_str()));
-        if before.holds && !out_of_sight {
+        // An end is told once, by whomever.
+        let is_end = told.reason == api::conditions::REASON_FINISHED;
+        if is_end || (before.holds && !out_of_sight) {
             return vec![Action::Tell(told)];
         }
         let age = before

@@ -261,18 +261,27 @@ fn an_edit_is_forwarded_once_and_nothing_else_is() {
     });
 }
 
-/// The first entry of the table is what the code for Jobs does.
 #[test]
-fn every_kind_that_ends_can_be_failed_by_us() {
-    for (_, kind) in Table::built_in().unwrap().iter().filter(|(_, kind)| kind.ends()) {
-        let now = Timestamp::UNIX_EPOCH;
-        let status = kind.fail(&json!({}), "WorkerLost", "its worker is lost", now);
-        let status = status.unwrap_or_else(|| panic!("{} has no way to say so", kind.name()));
-        let object = json!({"metadata": {}, "spec": {}, "status": status});
-        assert_eq!(kind.standing(&object, now), Standing::Finished(Outcome::Failed), "{}", kind.name());
-    }
+fn whatever_an_object_says_it_can_be_failed_by_us_if_its_kind_fails_at_all() {
+    every(|file, kind, case| {
+        let fails = kind.endings().iter().any(|(outcome, _)| *outcome == Outcome::Failed);
+        let unfinished = case.states.iter().filter(|state| state.is == "Unfinished");
+        let copied = unfinished.map(|state| with(&json!({"status": state.status}), &state.copied)["status"].take());
+        for stored in copied.chain([json!({})]) {
+            let Some(status) = kind.fail(&stored, "WorkerLost", "its worker is lost", now()) else {
+                assert!(!fails, "{file} has no way to say so: {stored}");
+                continue;
+            };
+            let object = json!({"metadata": {}, "spec": {}, "status": status});
+            assert_eq!(kind.standing(&object, now()), Standing::Finished(Outcome::Failed), "{file}: {object}");
+            // What its definition demands is there, as in every status that is copied.
+            let copied = kind.project(&kind.stored(&object), &status, None, true);
+            assert_eq!(copied.unwrap(), status, "{file}");
+        }
+    });
 }
 
+/// The first entry of the table is what the code for Jobs does.
 #[test]
 fn a_job_is_mirrored_by_its_entry_as_by_the_code() {
     let table = Table::built_in().unwrap();

@@ -47,6 +47,11 @@ impl Objects {
         self.patch(&format!("{name}/status?fieldManager=operator"), &serde_json::json!({ "status": status })).await
     }
 
+    /// Changes an object, as an operator does whose status is no subresource.
+    pub async fn change_by_operator(&self, name: &str, change: &Value) -> Result<(), ScenarioError> {
+        self.patch(&format!("{name}?fieldManager=operator"), change).await
+    }
+
     async fn patch(&self, name: &str, change: &Value) -> Result<(), ScenarioError> {
         let path = format!("{}/{name}", self.collection);
         let body = change.to_string().into_bytes();

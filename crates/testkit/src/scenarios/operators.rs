@@ -181,9 +181,7 @@ impl<'a> Stage<'a> {
     async fn until_a_child_shows(&self, kind: &Kind) -> Outcome {
         let owner = self.manager().find(NAME).await?.unwrap_or_default()["metadata"]["uid"].take();
         let seen = kind.children.iter().map(|children| {
-            let (of_all, plural) = (children.path(), &children.plural);
-            let root = of_all.trim_end_matches(plural).trim_end_matches('/');
-            let objects = self.fleet.on_manager(&format!("{root}/namespaces/{}/{plural}", self.namespace.name()));
+            let objects = self.fleet.on_manager(&children.path_in(self.namespace.name()));
             let is_child = |object: &Value| {
                 let Value::Object(metadata) = &object["metadata"] else { return false };
                 let owners = metadata.get("ownerReferences").and_then(Value::as_array).into_iter().flatten();

@@ -3,6 +3,7 @@
 use jobferry_api::{
     Outcome,
     conditions::{REASON_FINISHED, REASON_PLACED},
+    events::FOREIGN_CONTROLLER,
 };
 use jobferry_core::{
     record::Record,
@@ -11,11 +12,14 @@ use jobferry_core::{
 
 use super::{Phase, View};
 
+/// Where objects are that are not dispatched.
+const MANAGER: &str = "(manager)";
+
 pub(super) fn view(workload: &Workload) -> View {
     let place = match &workload.record {
-        _ if !workload.is_ours() => Some("(manager)".to_owned()),
+        _ if !workload.is_ours() => Some(MANAGER.to_owned()),
         Record::Placed(placement) => Some(placement.worker.clone()),
-        Record::None | Record::Unreadable => None,
+        Record::None | Record::Unreadable => contested(workload).map(|_| MANAGER.to_owned()),
     };
     let (phase, why) = standing(workload);
     let (namespace, name) = (workload.namespace.clone(), workload.name.clone());
@@ -27,12 +31,12 @@ fn standing(workload: &Workload) -> (Phase, String) {
     let news = told.filter(|told| ![REASON_PLACED, REASON_FINISHED].contains(&told.reason.as_str())).map(words);
     let ended = workload.custom.as_ref().and_then(|custom| custom.ended);
     match ended {
-        Some((Outcome::Failed, _)) => return (Phase::Failed, news.unwrap_or_default()),
+        Some((Outcome::Failed, _)) => return (Phase::Failed, news.or_else(|| given_up(told?)).unwrap_or_default()),
         Some((Outcome::Succeeded | Outcome::Unknown, _)) => return (Phase::Complete, String::new()),
         None => {}
     }
-    if let Some(by) = workload.acted_on.as_ref().filter(|_| workload.is_ours()) {
-        return (Phase::Running, format!("{by} writes its status here: it is left alone"));
+    if let Some(who) = contested(workload) {
+        return (Phase::Running, who);
     }
     if workload.spec.suspended {
         return (Phase::Suspended, news.unwrap_or_default());
@@ -46,6 +50,18 @@ fn standing(workload: &Workload) -> (Phase, String) {
     }
     let phase = if workload.status.start_time.is_some() { Phase::Running } else { Phase::Placed };
     (phase, news.unwrap_or_default())
+}
+
+/// Who else acts on an object of ours, if anybody does: as the dispatcher tells it, or as the object itself shows.
+fn contested(workload: &Workload) -> Option<String> {
+    let told = workload.placed.as_ref().filter(|told| told.reason == FOREIGN_CONTROLLER).map(words);
+    let seen = || Some(format!("{} writes its status here: it is left alone", workload.acted_on.as_ref()?));
+    told.or_else(seen).filter(|_| workload.is_ours())
+}
+
+/// Why the dispatcher itself ended it, if it did.
+fn given_up(told: &Told) -> Option<String> {
+    told.message.split_once(": ").map(|(_, why)| why.to_owned())
 }
 
 fn words(told: &Told) -> String {
@@ -111,6 +127,16 @@ mod tests {
             (Some((true, "Placed")), json!({"/spec/suspend": true}), "eu-1", Phase::Suspended, ""),
             (Some((true, "Finished")), json!({"/status": completed}), "eu-1", Phase::Complete, ""),
             (Some((true, "Placed")), json!({"/status": failed}), "eu-1", Phase::Failed, ""),
+            (Some((true, "Finished")), json!({"/status": failed}), "eu-1", Phase::Failed, ""),
+            (
+                None,
+                json!({"/metadata/managedFields": foreign}),
+                "(manager)",
+                Phase::Running,
+                "jobset writes its status here: it is left alone",
+            ),
+            (Some((false, "ForeignController")), json!({}), "(manager)", Phase::Running, "ForeignController: m"),
+            (Some((true, "ForeignController")), json!({}), "eu-1", Phase::Running, "ForeignController: m"),
             (
                 Some((true, "Placed")),
                 json!({"/metadata/managedFields": foreign}),
