@@ -16,7 +16,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     measure::timeline::{News, Seen, Timeline},
-    world::{World, jobs_path},
+    world::{PODS, World, jobs_path},
 };
 
 /// Longer than a worker is made to hang.
@@ -129,7 +129,7 @@ async fn write(worker: &Client, name: &str, status: &Value) {
 }
 
 fn begun() -> Value {
-    json!({"active": 1, "ready": 0, "startTime": now()})
+    json!({"active": PODS, "ready": 0, "startTime": now()})
 }
 
 fn ended() -> Value {

@@ -15,6 +15,8 @@ use tokio::net::TcpListener;
 
 const NAMESPACE: &str = "bench";
 const ANSWER_WITHIN: Duration = Duration::from_secs(60);
+/// Of each Job: so many changes there are to tell while it runs.
+pub(crate) const PODS: i32 = 2;
 /// Changes that a watch can be resumed over: as many as a burst has.
 const HISTORY: usize = 200_000;
 
@@ -147,7 +149,7 @@ fn job(name: &str) -> Value {
         "apiVersion": "batch/v1", "kind": "Job",
         "metadata": {"name": name, "namespace": NAMESPACE, "labels": {"team": "ml", "app": "train"}},
         "spec": {
-            "managedBy": managed_by::DISPATCHER, "backoffLimit": 3,
+            "managedBy": managed_by::DISPATCHER, "parallelism": PODS, "backoffLimit": 3,
             "template": {"spec": {"restartPolicy": "Never", "containers": [container]}},
         },
     })
