@@ -37,6 +37,9 @@ pub const REASON_MOVING: &str = "Moving";
 pub const REASON_MIRROR_DELETED: &str = "MirrorDeleted";
 /// Reason of a Job that failed because its worker did not answer for as long as its policy allows.
 pub const REASON_WORKER_LOST: &str = "WorkerLost";
+/// Reason, whether it is placed or not, of a workload of another kind than Job: somebody else acts on it here, and it is left
+/// alone.
+pub const REASON_FOREIGN_CONTROLLER: &str = "ForeignController";
 
 /// On a Worker: the dispatcher has a live watch on it.
 pub const CONNECTED: &str = "Connected";

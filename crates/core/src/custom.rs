@@ -194,8 +194,9 @@ impl Writer {
 /// Who else than us writes the status of an object that is ours. An operator that does not heed managedBy says so within
 /// its first look at the object, before anything of it has ended.
 fn foreign_writer(kind: &Kind, writers: &[Writer]) -> Option<String> {
-    let foreign = writers.iter().find(|writer| writer.wrote_status(kind) && writer.manager != FIELD_MANAGER);
-    foreign.map(|writer| writer.manager.clone())
+    let foreign = writers.iter().filter(|writer| writer.wrote_status(kind) && writer.manager != FIELD_MANAGER);
+    // Of several always the same: servers list first whoever wrote longest ago.
+    foreign.map(|writer| &writer.manager).min().cloned()
 }
 
 fn meta(object: &Value) -> Result<Meta, serde_json::Error> {

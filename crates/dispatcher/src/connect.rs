@@ -10,6 +10,7 @@ use futures::{
     future::{self, BoxFuture},
     stream::{self, BoxStream},
 };
+use hyper_timeout::TimeoutConnector;
 use hyper_util::{
     client::legacy::{self, connect::HttpConnector},
     rt::TokioExecutor,
@@ -97,8 +98,11 @@ impl Successor {
     }
 }
 
-/// Time to establish a connection to a worker; without it a black-holed address holds a request for half a minute.
+/// Time to establish a connection to a worker, its name looked up and its TLS agreed on; without it a black-holed address holds a request for half a minute.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// What was written must be on its way by then, or the connection is given up. No request is waited for as long.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How much of an answer one connection holds before somebody reads it. Each worker has a connection for every watch, and what
 /// such a buffer grew to while a list came in it keeps; the default is six times as much.
@@ -131,14 +135,16 @@ async fn client_of(access: &Access) -> Result<(Client, Option<Token>), ConnectEr
     Ok((client, token))
 }
 
-/// Not kube's own stack of layers: the environment of this process must not decide how workers are reached (a proxy), and no
-/// request may be repeated by the client, for only the plan may decide that.
+/// Not kube's own stack of layers, whose connections have no limit on what they read ahead. There is no proxy in this one:
+/// the environment of this process must not decide how workers are reached. And no request is repeated once it was written,
+/// for only the plan may decide that; one that an idle connection did not take any more goes to the next.
 fn assemble(config: &Config, token: Option<&Token>) -> Result<Client, kube::Error> {
     let mut http = HttpConnector::new();
     http.enforce_http(false);
     http.set_nodelay(true);
-    http.set_connect_timeout(Some(CONNECT_TIMEOUT));
-    let https = config.rustls_https_connector_with_connector(http)?;
+    let mut https = TimeoutConnector::new(config.rustls_https_connector_with_connector(http)?);
+    https.set_connect_timeout(Some(CONNECT_TIMEOUT));
+    https.set_write_timeout(Some(WRITE_TIMEOUT));
     let connections =
         legacy::Client::builder(TokioExecutor::new()).http1_max_buf_size(READ_AHEAD).build::<_, Body>(https);
     let service = config.base_uri_layer().layer(connections);
@@ -182,3 +188,5 @@ fn rebuilt(access: &Access) -> Kubeconfig {
 
 #[cfg(test)]
 mod attacks;
+#[cfg(test)]
+mod silence;

@@ -63,7 +63,7 @@ fn of_placement(workload: &Workload, placement: &Placement) -> Option<Happening>
 fn of_told(told: &Told) -> Option<Happening> {
     let reason = match told.reason.as_str() {
         // The first two are told when they are recorded, the last by its alarm.
-        conditions::REASON_PLACED | conditions::REASON_MOVING | reasons::FOREIGN_CONTROLLER => return None,
+        conditions::REASON_PLACED | conditions::REASON_MOVING | conditions::REASON_FOREIGN_CONTROLLER => return None,
         // Of kinds other than Job, once and not before it counts: an operator may take back what looks like an end.
         conditions::REASON_FINISHED => return Some(normal(reasons::FINISHED, told.message.clone())),
         conditions::REASON_NO_WORKER_FITS => reasons::WAITING_FOR_WORKER.to_owned(),

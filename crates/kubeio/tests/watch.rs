@@ -36,8 +36,10 @@ enum Answer {
     Lines(Vec<Value>, u64),
     /// Lines of a watch that then hangs.
     Hang(Vec<Value>),
+    /// The same, as pieces that come a second apart.
+    Pieces(Vec<String>),
 }
-use Answer::{Hang, Json, Lines};
+use Answer::{Hang, Json, Lines, Pieces};
 
 #[derive(Clone, Default)]
 struct Script {
@@ -83,6 +85,14 @@ impl Script {
                 let end = stream::once(tokio::time::sleep(Duration::from_secs(seconds))).map(|()| String::new());
                 let all = stream::iter([text(lines)]).chain(end).map(Ok::<_, std::convert::Infallible>);
                 Response::new(Body::from_stream(all))
+            }
+            Pieces(pieces) => {
+                let later = |piece| async {
+                    tokio::time::sleep(Duration::from_secs(1)).await;
+                    piece
+                };
+                let all = stream::iter(pieces).then(later).chain(stream::pending());
+                Response::new(Body::from_stream(all.map(Ok::<_, std::convert::Infallible>)))
             }
             Hang(lines) => {
                 let all = stream::iter([text(lines)]).chain(stream::pending()).map(Ok::<_, std::convert::Infallible>);
@@ -152,6 +162,26 @@ async fn it_lists_watches_and_resumes_from_the_last_version_it_saw() {
     let events = told(&mut script.watcher(), 4).await;
     assert_eq!(events, ["reset [a@3]", "applied a@6 red", "deleted a@7", "applied b@10 red"]);
     assert_eq!(script.asked(), ["list", "watch 5", "watch 7", "watch 9"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn lines_come_whole_however_they_are_cut_and_however_impatient_the_reader_is() {
+    let [a, b, c] =
+        [("a", 6), ("b", 7), ("c", 8)].map(|(name, version)| event("ADDED", &thing(name, version)).to_string());
+    let (a_head, a_rest) = a.split_at(10);
+    let (a_middle, a_tail) = a_rest.split_at(10);
+    let (c_head, c_tail) = c.split_at(20);
+    let two_and_a_half = format!("\n\n{b}\n{c_head}");
+    let pieces = [a_head, a_middle, a_tail, &two_and_a_half, c_tail, "\n"].map(str::to_owned);
+    let script = Script::new([list(5, &[]), Pieces(pieces.into())]);
+    let (mut watcher, mut events) = (script.watcher(), Vec::new());
+    while events.len() < 4 {
+        // Less than the pieces are apart: the future is dropped between any two of them.
+        if let Ok(event) = tokio::time::timeout(Duration::from_millis(300), watcher.next()).await {
+            events.push(tell(&event));
+        }
+    }
+    assert_eq!(events, ["reset []", "applied a@6 red", "applied b@7 red", "applied c@8 red"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -30,9 +30,10 @@ impl FieldSet {
         self.children.entry(element).or_default()
     }
 
-    /// Whether there is anything in it beside this field of the object.
-    pub(super) fn has_beside(&self, field: &str) -> bool {
-        self.children.keys().any(|element| !matches!(element, Element::Field(name) if name == field))
+    /// Whether there is this field of the object in it, and nothing else.
+    pub(super) fn is_only(&self, field: &str) -> bool {
+        let is_it = |element: &Element| matches!(element, Element::Field(name) if name == field);
+        !self.children.is_empty() && self.children.keys().all(is_it)
     }
 
     /// Only this field of the object, and what is in it.

@@ -32,9 +32,9 @@ impl Manager {
             && self.subresource == other.subresource
     }
 
-    /// Whether it came by fields beside the status, and so through the object itself.
+    /// Whether it came through the object itself, and not only by the status in it.
     pub(super) fn owns_main_part(&self) -> bool {
-        self.subresource.is_empty() && self.set.has_beside("status")
+        self.subresource.is_empty() && !self.set.is_only("status")
     }
 
     fn to_json(&self) -> Value {

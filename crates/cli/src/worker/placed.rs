@@ -25,7 +25,10 @@ const LIST_DEADLINE: Duration = Duration::from_secs(120);
 /// How many unfinished workloads are placed on the worker now. The count in its status is for people and some seconds old.
 pub(super) async fn unfinished_on(manager: &Client, name: &str) -> anyhow::Result<usize> {
     let is_there = |workload: &Workload| {
-        matches!(&workload.record, Record::Placed(at) if at.worker == name) && !workload.is_finished()
+        // A Job may be another dispatcher's, and stays whose it is; an object of another kind may have been taken back.
+        let is_dispatched = workload.custom.is_none() || workload.is_ours();
+        let is_placed = matches!(&workload.record, Record::Placed(at) if at.worker == name);
+        is_dispatched && is_placed && !workload.is_finished()
     };
     let jobs = list(manager, &KindRef::Job, |job: &Workload| &job.resource_version).await?;
     let mut unfinished = jobs.into_iter().filter(is_there).count();

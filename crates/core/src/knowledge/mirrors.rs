@@ -18,7 +18,7 @@ impl Mirrors {
         self.place(worker).ok().map(|place| &mut self.0[place].1)
     }
 
-    /// Whether one was ever seen on this worker.
+    /// Whether anything is known of one on this worker.
     pub fn is_known_on(&self, worker: &str) -> bool {
         self.place(worker).is_ok()
     }
@@ -41,7 +41,7 @@ impl Mirrors {
         }
     }
 
-    /// Whether none was ever seen.
+    /// Whether nothing is known of any.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

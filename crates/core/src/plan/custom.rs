@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// For these reasons it was we who ended a workload.
-const GIVEN_UP: [&str; 2] = [api::conditions::REASON_MIRROR_DELETED, api::conditions::REASON_WORKER_LOST];
+pub(super) const GIVEN_UP: [&str; 2] = [api::conditions::REASON_MIRROR_DELETED, api::conditions::REASON_WORKER_LOST];
 
 impl Case<'_> {
     /// Copies the mirror's status.
@@ -70,7 +70,9 @@ impl Case<'_> {
         let finished = api::conditions::REASON_FINISHED;
         let Some(told) = self.workload.placed.as_ref().filter(|told| told.reason == finished) else {
             let why = self.workload.placed.as_ref().filter(|told| GIVEN_UP.contains(&told.reason.as_str()));
-            let why = why.filter(|_| outcome == Outcome::Failed).map(|told| format!(": {}", told.message));
+            // It may have come back, with an end of its own.
+            let by_us = outcome == Outcome::Failed && self.end_from_before().is_none();
+            let why = why.filter(|_| by_us).map(|told| format!(": {}", told.message));
             let message = format!("{outcome:?} on worker {}{}", at.worker, why.unwrap_or_default());
             return self.tell(true, finished, message);
         };
@@ -84,15 +86,17 @@ impl Case<'_> {
     }
 
     /// Says who else acts on the workload, and does nothing else. A Job's note is part of its status, which is the other's
-    /// now; other kinds have it beside.
+    /// now; other kinds have it beside. It is noted once: whoever acts on it is woken by every write.
     pub(super) fn leave_alone(&self, activity: Activity) -> Vec<Action> {
-        let alarm = Alarm::ActedOn(activity);
-        let told = self.workload.custom.as_ref().map(|_| {
+        let (alarm, reason) = (Alarm::ActedOn(activity), api::conditions::REASON_FOREIGN_CONTROLLER);
+        let noted = self.workload.placed.as_ref();
+        let told = if self.workload.custom.is_none() || noted.is_some_and(|told| told.reason == reason) {
+            Vec::new()
+        } else {
             // Whether it was placed is not what changed.
-            let placed = self.workload.placed.as_ref().is_some_and(|told| told.holds);
-            self.tell(placed, api::events::FOREIGN_CONTROLLER, alarm.to_string())
-        });
-        [Action::Alarm(alarm)].into_iter().chain(told.unwrap_or_default()).collect()
+            self.tell(noted.is_some_and(|told| told.holds), reason, alarm.to_string())
+        };
+        [Action::Alarm(alarm)].into_iter().chain(told).collect()
     }
 
     /// Ends the workload as failed, after people were told why: many a kind has no room for that in its status. One that has

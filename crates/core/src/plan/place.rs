@@ -6,7 +6,7 @@ use job_api::conditions;
 use jobferry_api as api;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 
-use super::Case;
+use super::{Case, custom::GIVEN_UP};
 use crate::{
     action::Action,
     knowledge::Halt,
@@ -103,7 +103,7 @@ impl Case<'_> {
         ];
         let out_of_sight = [&before.reason, &told.reason].into_iter().any(|reason| lost.contains(&reason.as_str()));
         // An end is told once, by whomever.
-        let is_end = told.reason == api::conditions::REASON_FINISHED;
+        let is_end = told.reason == api::conditions::REASON_FINISHED || GIVEN_UP.contains(&reason);
         if is_end || (before.holds && !out_of_sight) {
             return vec![Action::Tell(told)];
         }

@@ -2,8 +2,7 @@
 
 use jobferry_api::{
     Outcome,
-    conditions::{REASON_FINISHED, REASON_PLACED},
-    events::FOREIGN_CONTROLLER,
+    conditions::{REASON_FINISHED, REASON_FOREIGN_CONTROLLER, REASON_PLACED},
 };
 use jobferry_core::{
     record::Record,
@@ -54,7 +53,7 @@ fn standing(workload: &Workload) -> (Phase, String) {
 
 /// Who else acts on an object of ours, if anybody does: as the dispatcher tells it, or as the object itself shows.
 fn contested(workload: &Workload) -> Option<String> {
-    let told = workload.placed.as_ref().filter(|told| told.reason == FOREIGN_CONTROLLER).map(words);
+    let told = workload.placed.as_ref().filter(|told| told.reason == REASON_FOREIGN_CONTROLLER).map(words);
     let seen = || Some(format!("{} writes its status here: it is left alone", workload.acted_on.as_ref()?));
     told.or_else(seen).filter(|_| workload.is_ours())
 }

@@ -253,6 +253,24 @@ fn an_object_whose_status_somebody_else_writes_is_left_alone_wherever_it_stands(
 }
 
 #[test]
+fn who_acts_on_an_object_is_noted_once_however_many_take_turns() {
+    let kind = kind("JobSet");
+    let object = |writers: [&str; 2]| {
+        let mut object = recorded(&kind, job_set(), &placement().with_mirror("m1"));
+        let writes = |by| json!({"manager": by, "subresource": "status"});
+        object["metadata"]["managedFields"] = writers.map(writes).into_iter().collect();
+        object
+    };
+    let plan = world_of(&kind, &object(["b", "a"])).plan();
+    let [alarm @ Action::Alarm(_), Action::Tell(told)] = &plan[..] else { panic!("{plan:?}") };
+    for writers in [["b", "a"], ["a", "b"], ["c", "b"]] {
+        let plan = world_of(&kind, &after_told(&kind, &object(writers), told)).plan();
+        assert!(matches!(plan[..], [Action::Alarm(_)]), "{writers:?}: {plan:?}");
+        assert_eq!(plan.contains(alarm), writers.contains(&"a"), "of several always the same: {writers:?}");
+    }
+}
+
+#[test]
 fn an_object_for_which_something_was_created_on_the_manager_is_left_alone_until_it_ends_or_goes() {
     let kind = kind("JobSet");
     let at = placement().with_mirror("m1");
@@ -496,4 +514,14 @@ fn an_object_that_cannot_be_failed_is_told_once_that_its_worker_is_lost() {
             assert!(!plan.iter().any(|action| matches!(action, Action::Tell(_))), "{later:?}: {plan:?}");
         }
     }
+    // Nor does it wait because something else was told a moment ago.
+    let missing = Told {
+        holds: true,
+        reason: api::conditions::REASON_WORKER_MISSING.into(),
+        message: "m".into(),
+        at: Some(Time(now(Duration::ZERO).wall)),
+    };
+    let plan = lost(&after_told(&kind, &named, &missing), true, Duration::from_secs(1)).plan();
+    let says_lost = |action: &Action| matches!(action, Action::Tell(told) if told.reason == "WorkerLost");
+    assert!(plan.iter().any(says_lost), "{plan:?}");
 }
