@@ -50,6 +50,9 @@ pub(crate) struct Arguments {
     /// Seconds for which the highest rate must hold.
     #[arg(long, default_value_t = 600)]
     sustain_seconds: u32,
+    /// Jobs a second to begin the search for the highest rate with.
+    #[arg(long, default_value_t = 100.0)]
+    sustain_from: f64,
     /// Only these parts.
     #[arg(long, value_enum, value_delimiter = ',')]
     part: Vec<Part>,

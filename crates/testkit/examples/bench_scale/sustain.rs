@@ -18,8 +18,7 @@ use crate::{
 const IN_TIME_MILLISECONDS: f64 = 1000.0;
 /// Of one step of the search.
 const STEP_SECONDS: u32 = 20;
-/// Jobs a second.
-const FIRST_RATE: f64 = 100.0;
+/// From one step to the next.
 const FACTOR: f64 = 1.3;
 /// The machine may have been lucky for the length of a step: the long run asks for this much of what it showed.
 const LONG_RUN: f64 = 0.8;
@@ -61,7 +60,7 @@ pub(crate) async fn measure(arguments: &Arguments, workers: usize) -> Sustained 
     let mirrors = Mirrors::follow(&world, Lives::Whole);
     let dispatcher = Dispatcher::start(&world, &arguments.jobferry, Under::Nothing);
     dispatcher.until_steady(workers, 0).await;
-    let (mut steps, mut rate) = (Vec::new(), FIRST_RATE);
+    let (mut steps, mut rate) = (Vec::new(), arguments.sustain_from);
     loop {
         let step = hold(&world, &mirrors, &dispatcher, rate, STEP_SECONDS).await;
         let holds = step.holds();
