@@ -50,6 +50,9 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
         Phase::NotOurs | Phase::Gone => return Vec::new(),
         Phase::Leaving => return let_go(known, around),
         Phase::Finished => {
+            if let Some(activity) = activity.filter(|_| case.is_ended_by_another()) {
+                return case.leave_alone(activity);
+            }
             let mut actions = case.retain();
             actions.extend(case.expire());
             return actions;
@@ -111,6 +114,16 @@ impl Case<'_> {
         let Record::Placed(at) = &self.workload.record else { return None };
         let later = self.known.present().filter(|(_, mirror)| mirror.epoch.is_some_and(|epoch| epoch > at.epoch));
         later.max_by_key(|(_, mirror)| mirror.epoch)
+    }
+
+    /// Whether it has an end that its mirror has not come to: whoever else acts on it wrote that. What runs is left to run.
+    fn is_ended_by_another(&self) -> bool {
+        let Record::Placed(at) = &self.workload.record else { return false };
+        let is_recorded =
+            |mirror: &Mirror| at.mirror.as_ref().map_or(mirror.epoch == Some(at.epoch), |uid| *uid == mirror.uid);
+        let noted = self.workload.placed.as_ref().map(|told| told.reason.as_str());
+        noted == Some(api::conditions::REASON_FOREIGN_CONTROLLER)
+            || self.known.present().any(|(_, mirror)| is_recorded(mirror) && !mirror.is_finished())
     }
 
     /// Whether it runs, as far as we see, on another worker than the recorded one.

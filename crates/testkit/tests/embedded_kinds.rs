@@ -84,6 +84,7 @@ of_every_kind! {
     it_is_released_when_managed_by_goes
     it_goes_when_its_time_is_over
     it_is_left_alone_when_somebody_else_acts_on_it
+    it_is_left_alone_when_somebody_else_ends_it
     it_is_left_alone_when_something_is_created_for_it
     it_is_not_placed_when_something_was_created_for_it_before
     its_result_waits_for_a_worker_that_is_away

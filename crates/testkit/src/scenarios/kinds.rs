@@ -291,6 +291,21 @@ pub async fn it_is_left_alone_when_somebody_else_acts_on_it(fleet: &Fleet, subje
     Ok(())
 }
 
+/// Also when what somebody else says is an end: it is not the mirror's, which runs on.
+pub async fn it_is_left_alone_when_somebody_else_ends_it(fleet: &Fleet, subject: &Subject) -> Outcome {
+    subject.install(fleet, &fleet.two_workers()).await?;
+    let at = subject.running(fleet, "nightly").await?;
+    subject.report_on(&at.manager, "nightly", &subject.at_last()).await?;
+    let foreign = at.object().await?["status"].take();
+    subject.until_told_of_another(fleet, "nightly").await?;
+    subject.running(fleet, "other").await?;
+    assert_eq!(at.object().await?["status"], foreign);
+    let mirror = at.worker.find("nightly").await?.unwrap_or_default();
+    assert_eq!(mirror["metadata"]["uid"], at.mirror["metadata"]["uid"], "what runs is left to run");
+    assert_eq!(mirror["metadata"]["deletionTimestamp"], Value::Null);
+    Ok(())
+}
+
 /// So does an object that was created for it on the manager. What was created for another one tells nothing, whatever its
 /// label says.
 pub async fn it_is_left_alone_when_something_is_created_for_it(fleet: &Fleet, subject: &Subject) -> Outcome {

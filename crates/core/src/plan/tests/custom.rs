@@ -284,6 +284,7 @@ fn an_object_for_which_something_was_created_on_the_manager_is_left_alone_until_
     let ahead = recorded(&kind, job_set(), &Placement::new("eu-1".into(), "id-1".into(), 0, NOW.wall));
     let moving = recorded(&kind, job_set(), &at.leaving(0, NOW.wall));
     let alarm = Alarm::ActedOn(Activity::Child("jobs.batch/train-w-0".into()));
+    let ended = json!({"conditions": [{"type": "Completed", "status": "True"}]});
     for (what, object, mirrored_yet, stops) in [
         ("unplaced", job_set(), false, true),
         ("placed", placed.clone(), false, true),
@@ -291,7 +292,8 @@ fn an_object_for_which_something_was_created_on_the_manager_is_left_alone_until_
         ("a record behind its mirror", ahead, true, true),
         ("leaving its worker", moving, true, true),
         ("without a record", job_set(), true, true),
-        ("finished", changed("/status", json!({"conditions": [{"type": "Completed", "status": "True"}]})), true, false),
+        ("ended by another, while its mirror runs", changed("/status", ended.clone()), true, true),
+        ("finished", changed("/status", ended), false, false),
         ("being deleted", changed("/metadata/deletionTimestamp", json!("2026-11-15T10:00:00Z")), true, false),
         ("taken back", changed("/spec/managedBy", json!("jobset.sigs.k8s.io/jobset-controller")), true, false),
     ] {
