@@ -14,7 +14,7 @@ use crate::{
     knowledge::Activity,
     project::fail,
     record::{Placement, Record},
-    time::STATUS_INTERVAL,
+    time::{STATUS_INTERVAL, WAITING_INTERVAL},
     workload::Mirror,
 };
 
@@ -44,12 +44,15 @@ impl Case<'_> {
             });
             return settles.into_iter().collect();
         };
-        // Ends are urgent; progress is gathered.
+        // Ends are urgent; progress is gathered. What we wrote, and somebody has replaced since, is most likely older or
+        // younger than what another dispatcher sees of the mirror: the two would overwrite each other without a pause.
+        let replaced = self.known.memory.status_copied.is_some_and(|(written, _)| written == digest(&status));
+        let pause = if replaced { WAITING_INTERVAL } else { STATUS_INTERVAL };
         if !mirror.is_finished()
             && let Some(written) = self.known.memory.status_written
-            && now.since(written) < STATUS_INTERVAL
+            && now.since(written) < pause
         {
-            return vec![Action::WakeAt(written + STATUS_INTERVAL)];
+            return vec![Action::WakeAt(written + pause)];
         }
         vec![Action::WriteCustomStatus { status: Box::new(status) }]
     }

@@ -172,6 +172,18 @@ fn a_mirror_is_named_in_the_record_before_anything_of_it_is_shown() {
     assert_eq!(answered(&named["status"]), []);
     // Somebody took what was stored back: a restored manager, a manifest that was applied again.
     assert_eq!(answered(&json!({"stored": "once"})), then);
+
+    // Right after it was written it is another dispatcher that has seen something else of the mirror.
+    let wrote = |status: &Value, ago: Duration| {
+        let copied = Some((digest(status), digest(&json!({"stored": "once"}))));
+        let memory =
+            Memory { status_copied: copied, status_written: NOW.monotonic.checked_sub(ago), ..Memory::default() };
+        world_of(&kind, &named).mirror_on("eu-1", mirror.clone()).remembering(memory).plan()
+    };
+    let second = Duration::from_secs(1);
+    assert_eq!(wrote(&status, second), [Action::WakeAt(NOW.monotonic + WAITING_INTERVAL - second)]);
+    assert_eq!(wrote(&status, WAITING_INTERVAL), then);
+    assert_eq!(wrote(&json!({"restarts": 0}), second), then, "news are not held back");
 }
 
 #[test]
