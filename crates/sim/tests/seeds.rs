@@ -31,7 +31,8 @@ fn the_fixed_seeds_keep_every_promise() {
 #[test]
 fn other_kinds_among_the_jobs_keep_every_promise_as_well() {
     let mut summary = Summary::default();
-    for seed in 1..=4 {
+    // The last ones found that two dispatchers overwrote each other's copy of a status.
+    for seed in (1..=4).chain([80126, 80265, 80618]) {
         let outcome = run(seed, &Settings { mixed: true, keep_lines: usize::MAX, ..Settings::default() }).unwrap();
         let mirrored = outcome
             .log
