@@ -98,7 +98,8 @@ impl Successor {
     }
 }
 
-/// Time to establish a connection to a worker, its name looked up and its TLS agreed on; without it a black-holed address holds a request for half a minute.
+/// Time to establish a connection to a worker, its name looked up and its TLS agreed on; without it a black-holed address
+/// holds a request for half a minute.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What was written must be on its way by then, or the connection is given up. No request is waited for as long.
