@@ -11,6 +11,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::{
     claim::Misfit,
     custom::KindRef,
+    halts::Halt,
     forward::Digest,
     placement::WorkerView,
     policy::Policies,
@@ -164,15 +165,6 @@ impl Absence {
     pub fn holds_for(&self, at: &Placement) -> bool {
         (self.epoch, &self.mirror) == (at.epoch, &at.mirror)
     }
-}
-
-/// Why nothing new may be placed.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Halt {
-    /// Whether anything may be is being found out: nobody needs to be told.
-    Undecided,
-    /// It would not be safe.
-    Because(String),
 }
 
 /// What a plan may look at besides the workload itself.

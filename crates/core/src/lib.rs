@@ -11,6 +11,7 @@
 //! - [`record`]: the placement record that lives on the user's workload; it is the only memory that must survive us.
 //! - [`policy`]: who may use which workers.
 //! - [`refusal`]: what a worker that refuses says, and how soon it is asked again.
+//! - [`canary`]: whether the manager leaves delegated Jobs alone; [`halts`]: whether anything may be placed at all.
 //! - [`placement`]: which worker, with a verdict for each one that was not chosen.
 //! - [`mirror`]: the user's Job turned into the Job that a worker runs.
 //! - [`claim`]: whose an object under a mirror's name is.
@@ -22,10 +23,12 @@
 //! - [`kubeconfig`]: what a worker's credentials may say; [`token`]: how long they live.
 
 pub mod action;
+pub mod canary;
 pub mod claim;
 pub mod custom;
 mod fingerprint;
 pub mod forward;
+pub mod halts;
 pub mod kind;
 pub mod knowledge;
 pub mod kubeconfig;

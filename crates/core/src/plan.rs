@@ -25,7 +25,7 @@ use retire::{let_go, retire};
 
 use crate::{
     action::{Action, Alarm, Pods},
-    knowledge::{Knowledge, Surroundings},
+    knowledge::{Activity, Knowledge, Surroundings},
     phase::{Phase, phase},
     placement::WorkerView,
     record::{Placement, Record},
@@ -124,6 +124,20 @@ impl Case<'_> {
         let noted = self.workload.placed.as_ref().map(|told| told.reason.as_str());
         noted == Some(api::conditions::REASON_FOREIGN_CONTROLLER)
             || self.known.present().any(|(_, mirror)| is_recorded(mirror) && !mirror.is_finished())
+    }
+
+    /// Says who else acts on the workload, and does nothing else. A Job's note is part of its status, which is the other's
+    /// now; other kinds have it beside. It is noted once: whoever acts on it is woken by every write.
+    fn leave_alone(&self, activity: Activity) -> Vec<Action> {
+        let (alarm, reason) = (Alarm::ActedOn(activity), api::conditions::REASON_FOREIGN_CONTROLLER);
+        let noted = self.workload.placed.as_ref();
+        let told = if self.workload.custom.is_none() || noted.is_some_and(|told| told.reason == reason) {
+            Vec::new()
+        } else {
+            // Whether it was placed is not what changed.
+            self.tell(noted.is_some_and(|told| told.holds), reason, alarm.to_string())
+        };
+        [Action::Alarm(alarm)].into_iter().chain(told).collect()
     }
 
     /// Whether it runs, as far as we see, on another worker than the recorded one.

@@ -20,6 +20,7 @@ use job_api::Rules;
 use jobferry_core::{
     action::Action,
     custom::KindRef,
+    halts::Halts,
     knowledge::{Knowledge, Load, Memory, Sighting, Surroundings},
     phase::{Phase, phase},
     placement::{Choice, Verdict, WorkerView, choose},
@@ -35,7 +36,6 @@ use jobferry_kubeio::events::About;
 use crate::events::about;
 use children::Owned;
 use deleted::Deleted;
-use halts::Halts;
 use orphans::Orphans;
 use waiting::Waiting;
 
@@ -74,6 +74,8 @@ struct State {
     workers: BTreeMap<String, WorkerView>,
     policies: Policies,
     halts: Halts,
+    /// The highest version of the manager that was read.
+    manager_version: u64,
     waiting: Waiting,
     deleted: Deleted,
     orphans: Orphans,
@@ -256,7 +258,7 @@ impl Index {
         let mut planned = Planned { actions: Vec::new(), workload: None };
         let Some(known) = workloads.get_mut(uid).filter(|_| listed.all()) else { return planned };
         known.notice(workers, now);
-        let halt = known.kind().filter(|_| halts.any()).and_then(|kind| halts.halt(workers, &kind.name()));
+        let halt = known.kind().and_then(|kind| halts.of(&kind, workers));
         let of_unknown_descent = known.workload.is_none() && !known.memory.owner_seen;
         let around = Surroundings {
             workers,

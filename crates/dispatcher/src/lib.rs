@@ -33,7 +33,7 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt;
 use job_api::Rules;
 use jobferry_api::managed_by;
-use jobferry_core::{custom::KindRef, kind::Table, knowledge::Halt, ownership::origin, time::Now, workload::Workload};
+use jobferry_core::{custom::KindRef, halts::Halt, kind::Table, ownership::origin, time::Now, workload::Workload};
 use jobferry_kubeio::{self as kubeio, CallError, Candidate, Collection, Event, Leadership, events::Recorder};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;

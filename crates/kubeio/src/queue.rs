@@ -25,9 +25,10 @@ impl Source {
 }
 
 /// How soon a key should be handed out.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Urgency {
     /// When its turn comes.
+    #[default]
     Normal,
     /// Before those that are only [`Urgency::Normal`]; but of so many turns one is theirs, so that nothing waits for ever.
     Urgent,
@@ -62,15 +63,38 @@ struct State<K> {
     turn: u32,
     /// Keys to hand out: those in `urgent` or `ready` (what is not here was handed out already), or worked on and added
     /// again; with where and how they were added.
-    waiting: HashMap<K, (Source, Urgency)>,
-    working: HashSet<K>,
+    waiting: HashMap<K, Place>,
+    /// Keys that are worked on, with the place that they had.
+    working: HashMap<K, Place>,
     /// Those among them that wait because of a reminder alone.
     reminded: HashSet<K>,
     /// Delayed keys by due time; the number keeps two keys of one instant apart and in order.
     delayed: BTreeMap<(Instant, u64), K>,
-    due: HashMap<K, (Instant, u64)>,
+    due: HashMap<K, Due>,
     failures: HashMap<K, Backoff>,
     sequence: u64,
+}
+
+/// In which line a key stands, and whose turn it takes there.
+#[derive(Debug, Clone, Copy, Default)]
+struct Place {
+    source: Source,
+    urgency: Urgency,
+}
+
+impl Place {
+    /// The better one of the two.
+    fn or(self, other: Self) -> Self {
+        if self.urgency == Urgency::Urgent { self } else { other }
+    }
+}
+
+/// A key that waits for its time.
+#[derive(Debug, Clone, Copy)]
+struct Due {
+    slot: (Instant, u64),
+    /// What it gets when the time has come.
+    place: Place,
 }
 
 /// Keys that wait, by source. Sources take turns; the keys of one keep their order.
@@ -122,7 +146,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             ready: Turns::default(),
             turn: 0,
             waiting: HashMap::new(),
-            working: HashSet::new(),
+            working: HashMap::new(),
             reminded: HashSet::new(),
             delayed: BTreeMap::new(),
             due: HashMap::new(),
@@ -141,7 +165,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     pub fn add_from(&self, source: Source, urgency: Urgency, key: K) {
         let mut state = self.lock();
         state.reminded.remove(&key);
-        state.make_ready(key, source, urgency);
+        state.make_ready(key, Place { source, urgency });
         drop(state);
         self.shared.changed.notify_one();
     }
@@ -150,11 +174,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
     /// back-off short.
     pub fn remind(&self, key: K) {
         let mut state = self.lock();
-        if state.working.contains(&key) && !state.waiting.contains_key(&key) {
+        if state.working.contains_key(&key) && !state.waiting.contains_key(&key) {
             state.reminded.insert(key.clone());
         }
         if !state.due.contains_key(&key) {
-            state.make_ready(key, Source::default(), Urgency::Normal);
+            state.make_ready(key, Place::default());
             drop(state);
             self.shared.changed.notify_one();
         }
@@ -165,11 +189,11 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         if delay.is_zero() {
             return self.add(key);
         }
-        self.lock().make_due(key, Instant::now() + delay);
+        self.lock().make_due(key, Instant::now() + delay, Place::default());
         self.shared.changed.notify_one();
     }
 
-    /// Hands the key out after a delay that grows with each call until [`Queue::forget`].
+    /// Hands the key out after a delay that grows with each call until [`Queue::forget`]. What was urgent still is.
     pub fn retry(&self, key: K) {
         let mut state = self.lock();
         state.sequence += 1;
@@ -179,7 +203,8 @@ impl<K: Clone + Eq + Hash> Queue<K> {
             state.waiting.remove(&key);
         }
         let delay = state.failures.entry(key.clone()).or_insert_with(|| Backoff::new(first, last, seed)).next_delay();
-        state.make_due(key, Instant::now() + delay);
+        let place = state.working.get(&key).copied().unwrap_or_default();
+        state.make_due(key, Instant::now() + delay, place);
         drop(state);
         self.shared.changed.notify_one();
     }
@@ -220,7 +245,7 @@ impl<K: Clone + Eq + Hash> Queue<K> {
         let mut state = self.lock();
         state.working.remove(key);
         state.reminded.remove(key);
-        if let Some((source, urgency)) = state.waiting.get(key).copied() {
+        if let Some(Place { source, urgency }) = state.waiting.get(key).copied() {
             state.line(urgency).push(source, key.clone());
             drop(state);
             self.shared.changed.notify_one();
@@ -247,8 +272,10 @@ impl<K: Clone + Eq + Hash> State<K> {
     fn take(&mut self) -> Option<K> {
         while let Some(key) = self.pop() {
             // Worked on: `done` puts it back. Not waiting: it was handed out by the other line.
-            if !self.working.contains(&key) && self.waiting.remove(&key).is_some() {
-                self.working.insert(key.clone());
+            if !self.working.contains_key(&key)
+                && let Some(place) = self.waiting.remove(&key)
+            {
+                self.working.insert(key.clone(), place);
                 self.turn = (self.turn + 1) % TURNS;
                 return Some(key);
             }
@@ -269,33 +296,39 @@ impl<K: Clone + Eq + Hash> State<K> {
         }
     }
 
-    fn make_ready(&mut self, key: K, source: Source, urgency: Urgency) {
-        if let Some(slot) = self.due.remove(&key) {
-            self.delayed.remove(&slot);
+    fn make_ready(&mut self, key: K, place: Place) {
+        let delayed = self.due.remove(&key);
+        if let Some(due) = &delayed {
+            self.delayed.remove(&due.slot);
         }
+        let place = delayed.map_or(place, |due| due.place.or(place));
         let in_line = match self.waiting.get(&key) {
             None => false,
-            Some((_, before)) => *before == urgency || urgency == Urgency::Normal,
+            Some(before) => before.urgency == place.urgency || place.urgency == Urgency::Normal,
         };
         if in_line {
             return;
         }
-        self.waiting.insert(key.clone(), (source, urgency));
-        if !self.working.contains(&key) {
-            self.line(urgency).push(source, key);
+        self.waiting.insert(key.clone(), place);
+        if !self.working.contains_key(&key) {
+            self.line(place.urgency).push(place.source, key);
         }
     }
 
-    fn make_due(&mut self, key: K, at: Instant) {
-        if self.waiting.contains_key(&key) || self.due.get(&key).is_some_and(|(due, _)| *due <= at) {
+    fn make_due(&mut self, key: K, at: Instant, place: Place) {
+        if self.waiting.contains_key(&key) {
             return;
         }
         self.sequence += 1;
         let slot = (at, self.sequence);
-        if let Some(later) = self.due.insert(key.clone(), slot) {
-            self.delayed.remove(&later);
+        let due = match self.due.get(&key) {
+            None => Due { slot, place },
+            Some(before) => Due { slot: before.slot.min(slot), place: before.place.or(place) },
+        };
+        if let Some(before) = self.due.insert(key.clone(), due) {
+            self.delayed.remove(&before.slot);
         }
-        self.delayed.insert(slot, key);
+        self.delayed.insert(due.slot, key);
     }
 
     fn release_due(&mut self, now: Instant) {
@@ -304,7 +337,7 @@ impl<K: Clone + Eq + Hash> State<K> {
                 break;
             }
             let key = entry.remove();
-            self.make_ready(key, Source::default(), Urgency::Normal);
+            self.make_ready(key, Place::default());
         }
     }
 }
@@ -436,6 +469,18 @@ mod tests {
         }
         assert!(waits[0] < waits[2], "{waits:?}");
         assert!(waits[3] <= Duration::from_secs(1) + Duration::from_millis(2), "{waits:?}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_was_urgent_is_still_so_when_it_is_tried_again() {
+        let queue = queue();
+        queue.add_from(Source::default(), Urgency::Urgent, "deletion");
+        let key = queue.next().await;
+        queue.retry(key);
+        queue.done(&key);
+        tokio::time::advance(Duration::from_secs(2)).await;
+        queue.add("progress");
+        assert_eq!([queue.next().await, queue.next().await], ["deletion", "progress"]);
     }
 
     #[tokio::test(start_paused = true)]

@@ -8,10 +8,9 @@ use serde_json::Value;
 
 use super::Case;
 use crate::{
-    action::{Action, Alarm},
+    action::Action,
     custom::{CustomMirror, CustomWorkload},
     kind::digest,
-    knowledge::Activity,
     project::fail,
     record::{Placement, Record},
     time::{STATUS_INTERVAL, WAITING_INTERVAL},
@@ -86,20 +85,6 @@ impl Case<'_> {
             Ok(left) if !left.is_zero() => vec![Action::WakeAt(now.monotonic + left)],
             _ => vec![Action::DeleteWorkload],
         }
-    }
-
-    /// Says who else acts on the workload, and does nothing else. A Job's note is part of its status, which is the other's
-    /// now; other kinds have it beside. It is noted once: whoever acts on it is woken by every write.
-    pub(super) fn leave_alone(&self, activity: Activity) -> Vec<Action> {
-        let (alarm, reason) = (Alarm::ActedOn(activity), api::conditions::REASON_FOREIGN_CONTROLLER);
-        let noted = self.workload.placed.as_ref();
-        let told = if self.workload.custom.is_none() || noted.is_some_and(|told| told.reason == reason) {
-            Vec::new()
-        } else {
-            // Whether it was placed is not what changed.
-            self.tell(noted.is_some_and(|told| told.holds), reason, alarm.to_string())
-        };
-        [Action::Alarm(alarm)].into_iter().chain(told).collect()
     }
 
     /// Ends the workload as failed, after people were told why: many a kind has no room for that in its status. One that has

@@ -9,7 +9,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use super::{Case, custom::GIVEN_UP};
 use crate::{
     action::Action,
-    knowledge::Halt,
+    halts::Halt,
     placement::{Choice, Chosen, Decision, Unplaceable, Verdict, choose, must_stay},
     record::Placement,
     refusal::Refusal,

@@ -17,7 +17,8 @@ impl Index {
         if !state.listed.add(List::Workers) {
             return Vec::new();
         }
-        state.await_first_looks();
+        let State { halts, workers, .. } = &mut *state;
+        halts.await_first_looks(workers);
         state.everything()
     }
 
