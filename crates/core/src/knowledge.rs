@@ -11,8 +11,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use crate::{
     claim::Misfit,
     custom::KindRef,
-    halts::Halt,
     forward::Digest,
+    halts::Halt,
     placement::WorkerView,
     policy::Policies,
     record::{Placement, Record},
