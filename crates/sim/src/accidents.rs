@@ -56,6 +56,38 @@ pub(crate) async fn over_cluster(cluster: Cluster, roads: Vec<Road>, seed: u64, 
     cluster.hub().log.say(format_args!("-- {fault}: {name} is well again"));
 }
 
+/// Of a thousand worlds, in how many the management cluster is restored.
+const RESTORES_PER_MILLE: u64 = 150;
+/// The dispatchers are stopped before a restore, as the handbook says, and for so long that no create is under way any more.
+const STOPPED_BEFORE: Duration = Duration::from_secs(100);
+
+/// The management cluster may be restored from a backup, while there are faults.
+pub(crate) async fn over_manager(manager: Cluster, seed: u64, weather: Arc<Weather>) {
+    let mut dice = Dice::new(seed, "backups of the manager");
+    if !weather.faults().has(Fault::ManagerRestored) || !dice.per_mille(RESTORES_PER_MILLE) {
+        return;
+    }
+    sleep(dice.seconds(10, 300)).await;
+    let backup = manager.snapshot();
+    manager.work_elsewhere().await;
+    sleep(dice.seconds(1, 150)).await;
+    if !weather.is_storming() {
+        return;
+    }
+    weather.count(Fault::ManagerRestored, format_args!("{}", manager.name));
+    manager.hub().ill(&manager.name, "restored", true);
+    weather.stop_dispatchers(true);
+    sleep(STOPPED_BEFORE).await;
+    manager.restore(&backup).await;
+    weather.stop_dispatchers(false);
+    manager.hub().log.say(format_args!("-- {} is restored", manager.name));
+    sleep(dice.seconds(0, 300)).await;
+    // Its versions pass those that it had before: what has no owner may go then.
+    manager.work_elsewhere().await;
+    manager.work_elsewhere().await;
+    manager.hub().ill(&manager.name, "restored", false);
+}
+
 /// A queue suspends what is created, and admits all of it after a while.
 async fn queue_for(cluster: &Cluster, time: Duration) {
     cluster.impose(Rule::Suspends);

@@ -16,16 +16,18 @@ use crate::etl;
 use crate::facts::JobFacts;
 use crate::faults::Fault;
 use crate::scenario::{Deed, Incident, Step, WorkloadStory};
+use crate::strangers;
 use crate::truth::Role;
 use crate::weather::Weather;
 
-const ANSWER_WITHIN: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_WITHIN: Duration = Duration::from_secs(10);
 /// How often somebody tries to edit an object.
-const TRIES: u32 = 20;
+pub(crate) const TRIES: u32 = 20;
 pub(crate) const JOBS: &str = "/apis/batch/v1/namespaces/default/jobs";
 /// How many seconds somebody waits for a name to be free: as long as the longest Job and its quarantine.
 const PATIENCE: u32 = 1200;
-const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
+pub(crate) const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
+const CANARY: &str = "/apis/batch/v1/namespaces/jobferry-system/jobs/jobferry-canary";
 const KINDS: &str = "/apis/jobferry.dev/v1alpha1/workloadkinds";
 const POLICIES: &str = "/apis/jobferry.dev/v1alpha1/dispatchpolicies";
 
@@ -66,7 +68,7 @@ pub(crate) fn worker_object(name: &str) -> Value {
 }
 
 /// Creates an object; if the name is taken, waits for it to be free, as `kubectl replace --force` does.
-async fn create_when_free(client: &Client, path: &str, object: &Value) {
+pub(crate) async fn create_when_free(client: &Client, path: &str, object: &Value) {
     for _ in 0..PATIENCE {
         match create(client, path, object).await {
             Err(error) if error.is_already_exists() || error.refusal().is_none() => sleep(Duration::from_secs(1)).await,
@@ -184,6 +186,7 @@ pub(crate) async fn meddle(
             }
             delete(&admin, &format!("{POLICIES}/default"), "Background").await;
         }
+        deed => strangers::meddle(&manager, &worker, deed, weather, secrets).await,
     }
 }
 
@@ -216,6 +219,11 @@ pub(crate) async fn run_old_controller(manager: &Cluster, time: Duration) {
     let mut taken = BTreeSet::new();
     let deadline = Instant::now() + time;
     while Instant::now() < deadline {
+        // It acts on a suspended Job as well.
+        let now = format!("{}", k8s_openapi::jiff::Timestamp::UNIX_EPOCH);
+        let suspended = json!({"type": "Suspended", "status": "True", "reason": "JobSuspended", "message": "",
+                               "lastProbeTime": now, "lastTransitionTime": now});
+        edit(&client, &format!("{CANARY}/status"), json!({"status": {"conditions": [suspended]}})).await;
         let list: Value = kubeio::get(&client, JOBS, ANSWER_WITHIN).await.unwrap_or_default();
         for job in list["items"].as_array().into_iter().flatten() {
             let facts = JobFacts::of(job);
@@ -225,6 +233,8 @@ pub(crate) async fn run_old_controller(manager: &Cluster, time: Duration) {
         }
         sleep(Duration::from_secs(3)).await;
     }
+    // After the upgrade somebody lets another canary be made.
+    delete(&manager.client("admin", Role::User), CANARY, "Background").await;
 }
 
 /// Says so in its status, as this controller, and creates a pod.

@@ -1,7 +1,7 @@
 //! The dispatchers of a run: they crash, and are started again.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -17,6 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::cluster::{Clock, Cluster, ahead};
 use crate::dice::{Dice, fnv};
+use crate::faults::Fault;
 use crate::weather::{Life, Link, Weather};
 
 /// The roads, by the names of the dispatcher and of the cluster.
@@ -24,11 +25,11 @@ pub(crate) type Roads = BTreeMap<(String, String), Road>;
 
 /// The Secrets with the workers' credentials: all dispatchers hear of it when one is changed.
 #[derive(Clone)]
-pub(crate) struct Secrets(broadcast::Sender<String>);
+pub(crate) struct Secrets(broadcast::Sender<String>, Arc<Mutex<BTreeMap<String, String>>>);
 
 impl Default for Secrets {
     fn default() -> Self {
-        Self(broadcast::channel(64).0)
+        Self(broadcast::channel(64).0, Arc::default())
     }
 }
 
@@ -37,6 +38,23 @@ impl Secrets {
     pub(crate) fn change(&self, name: &str) {
         // Nobody listens: no dispatcher runs at the moment.
         let _ = self.0.send(name.to_owned());
+    }
+
+    /// This Secret leads to that cluster from now on, or to its own.
+    pub(crate) fn lead(&self, name: &str, cluster: Option<&str>) {
+        let mut misled = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        match cluster {
+            Some(cluster) => misled.insert(name.to_owned(), cluster.to_owned()),
+            None => misled.remove(name),
+        };
+        drop(misled);
+        self.change(name);
+    }
+
+    /// The cluster to which a Secret leads.
+    fn target(&self, name: &str) -> String {
+        let misled = self.1.lock().unwrap_or_else(PoisonError::into_inner);
+        misled.get(name).cloned().unwrap_or_else(|| name.to_owned())
     }
 }
 
@@ -49,7 +67,7 @@ struct Roster {
 impl Connect for Roster {
     fn connect<'a>(&'a self, worker: &'a Worker) -> BoxFuture<'a, Result<Client, ConnectError>> {
         let secret = &worker.spec.kubeconfig_secret;
-        let client = self.clients.get(secret).cloned();
+        let client = self.clients.get(&self.secrets.target(secret)).cloned();
         let client = client.ok_or_else(|| ConnectError::Kubeconfig(format!("there is no cluster {secret}")));
         std::future::ready(client).boxed()
     }
@@ -131,6 +149,11 @@ impl Crew {
             let mut options = jobferry_dispatcher::Options::new(connect, Clock::clone(&clock), seed);
             options.streamed_lists = streamed_lists;
             options.kinds = self.manager.mixed.then(Table::default);
+            let canary = Dice::new(self.seed, "canary").per_mille(200);
+            options.canary = (canary && self.weather.faults().has(Fault::Canary)).then(|| SYSTEM_NAMESPACE.into());
+            if options.canary.is_some() {
+                self.weather.count(Fault::Canary, format_args!("{who} keeps one"));
+            }
             if self.leased {
                 let (namespace, name) = (SYSTEM_NAMESPACE.into(), "jobferry-dispatcher".into());
                 options.lease = Some(Lease { namespace, name, identity: who.into() });

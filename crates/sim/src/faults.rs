@@ -85,17 +85,43 @@ pub enum Fault {
     PolicyChanged,
     /// A Job controller of the management cluster that does not know `managedBy` runs delegated Jobs.
     OldController,
+    /// One dispatcher and one cluster do not reach each other; everybody else reaches both.
+    PairCut,
+    /// Jobs with a deadline, with a success policy, or with a selector of their own.
+    OddShapes,
+    /// Somebody wipes or damages the placement record, or forges the label with the worker's name.
+    RecordWiped,
+    /// The management cluster is restored from a backup: objects and resourceVersion go back.
+    ManagerRestored,
+    /// Somebody on a worker edits the spec or the annotations of a mirror.
+    MirrorRewritten,
+    /// Somebody on a worker keeps a mirror by a finalizer of their own.
+    MirrorHeld,
+    /// Somebody else writes that a workload has failed.
+    EndedByOthers,
+    /// The Secret of a worker leads to another cluster for a while.
+    SecretMisled,
+    /// A cluster is registered a second time, or the management cluster as a worker of its own.
+    WorkerDoubled,
+    /// The namespace of a worker is deleted, with all that is in it, and made again.
+    NamespaceDeleted,
+    /// A watch has no bookmarks; events come.
+    NoBookmarks,
+    /// The dispatchers keep a canary, on which an old Job controller acts.
+    Canary,
 }
 
 use Fault::{
-    Cordon, Crash, Credentials, CutOff, Denied, Freeze, LateAnswer, LateRequest, LostAnswer, LostRequest,
-    MirrorDeleted, MirrorEdited, NameTaken, NoNamespace, OldController, OneWay, Partition, PolicyChanged, QueueAdmits,
-    Quota, Rebuilt, Replicas, Reset, Restart, Restored, SecondManager, SecretRotated, ServerError, Skew, Slow,
-    StaleList, Twins, WatchCut, WatchExpired, WatchSilent, WatchSlow, Webhook, WorkerQueue, WorkerRemoved,
+    Canary, Cordon, Crash, Credentials, CutOff, Denied, EndedByOthers, Freeze, LateAnswer, LateRequest, LostAnswer,
+    LostRequest, ManagerRestored, MirrorDeleted, MirrorEdited, MirrorHeld, MirrorRewritten, NameTaken,
+    NamespaceDeleted, NoBookmarks, NoNamespace, OddShapes, OldController, OneWay, PairCut, Partition, PolicyChanged,
+    QueueAdmits, Quota, Rebuilt, RecordWiped, Replicas, Reset, Restart, Restored, SecondManager, SecretMisled,
+    SecretRotated, ServerError, Skew, Slow, StaleList, Twins, WatchCut, WatchExpired, WatchSilent, WatchSlow, Webhook,
+    WorkerDoubled, WorkerQueue, WorkerRemoved,
 };
 
-/// Every kind, its name and its weight among the kinds of its group.
-const TABLE: [(Fault, &str, u64); 39] = [
+/// Every kind, its name and its weight among the kinds of its group. One of weight 0 happens only if it is asked for by name.
+const TABLE: [(Fault, &str, u64); 51] = [
     (LostRequest, "lost-request", 10),
     (LostAnswer, "lost-answer", 20),
     (LateRequest, "late-request", 20),
@@ -135,6 +161,18 @@ const TABLE: [(Fault, &str, u64); 39] = [
     (SecretRotated, "secret-rotated", 1),
     (PolicyChanged, "policy-changed", 1),
     (OldController, "old-controller", 1),
+    (PairCut, "pair-cut", 1),
+    (OddShapes, "odd-shapes", 1),
+    (RecordWiped, "record-wiped", 1),
+    (ManagerRestored, "manager-restored", 0),
+    (MirrorRewritten, "mirror-rewritten", 1),
+    (MirrorHeld, "mirror-held", 1),
+    (EndedByOthers, "ended-by-others", 1),
+    (SecretMisled, "secret-misled", 1),
+    (WorkerDoubled, "worker-doubled", 1),
+    (NamespaceDeleted, "namespace-deleted", 1),
+    (NoBookmarks, "no-bookmarks", 0),
+    (Canary, "canary", 0),
 ];
 
 /// Kinds that befall a single request.
@@ -149,6 +187,9 @@ pub(crate) const OF_WORKERS: [Fault; 8] = [Partition, OneWay, Freeze, Slow, Quot
 /// What people do, to a mirror or to a worker.
 pub(crate) const OF_PEOPLE: [Fault; 8] =
     [MirrorDeleted, MirrorEdited, WorkerQueue, NameTaken, Cordon, WorkerRemoved, SecretRotated, PolicyChanged];
+/// What people do as well; each kind has dice of its own.
+pub(crate) const OF_STRANGERS: [Fault; 7] =
+    [RecordWiped, MirrorRewritten, MirrorHeld, EndedByOthers, SecretMisled, WorkerDoubled, NamespaceDeleted];
 /// Accidents of a management cluster, of which it has one at most.
 pub(crate) const ACCIDENTS_OF_MANAGER: [Fault; 1] = [Restart];
 /// Accidents of a worker, of which it has one at most.
@@ -172,9 +213,9 @@ impl fmt::Display for Fault {
 pub struct FaultSet(BTreeMap<Fault, u64>);
 
 impl FaultSet {
-    /// All kinds.
+    /// All kinds that have a weight.
     pub fn all() -> Self {
-        Self(TABLE.iter().map(|(fault, _, weight)| (*fault, *weight)).collect())
+        Self(TABLE.iter().filter(|row| row.2 > 0).map(|(fault, _, weight)| (*fault, *weight)).collect())
     }
 
     /// None: a world in which everything works.
@@ -239,10 +280,10 @@ mod tests {
 
     #[test]
     fn every_fault_has_a_name_that_switches_it_on() {
-        for (fault, name, _) in TABLE {
+        for (fault, name, weight) in TABLE {
             let set: FaultSet = name.parse().unwrap();
             assert!(set.has(fault) && set.0.len() == 1, "{name}");
-            assert!(FaultSet::all().has(fault) && !FaultSet::none().has(fault));
+            assert!(FaultSet::all().has(fault) == (weight > 0) && !FaultSet::none().has(fault));
         }
         for list in ["none", "crash,twins"] {
             assert_eq!(list.parse::<FaultSet>().unwrap().to_string(), list);

@@ -262,6 +262,11 @@ async fn storm(scenario: &Scenario, crews: &[Crew]) {
         let own = roads_of(&|(from, _)| from == name);
         people.spawn(spells::over_dispatcher(name.clone(), own, *seed, Arc::clone(weather)));
     }
+    people.spawn(accidents::over_manager(manager.clone(), *seed, Arc::clone(weather)));
+    for ((name, cluster), road) in crews.iter().flat_map(|crew| crew.roads.iter()) {
+        let (name, cluster, road) = (name.clone(), cluster.clone(), road.clone());
+        people.spawn(spells::over_pair(name, cluster, road, *seed, Arc::clone(weather)));
+    }
     sleep(scenario.storm).await;
     weather.storm(false);
     people.close();

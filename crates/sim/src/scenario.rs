@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use jobferry_api::managed_by;
+use jobferry_api::{annotations, managed_by};
 use jobferry_testkit::{EXIT_CODE, FAILING_INDEXES, RUN_SECONDS};
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
 use crate::etl;
-use crate::faults::{Fault, FaultSet, OF_PEOPLE};
+use crate::faults::{Fault, FaultSet, OF_PEOPLE, OF_STRANGERS};
+use crate::shapes;
 use crate::truth::MANAGER;
 
 /// Everything that a seed decides before the run begins.
@@ -33,6 +34,8 @@ pub(crate) struct Scenario {
     pub(crate) second: Vec<WorkloadStory>,
     /// When an old Job controller of the manager starts, and for how long it runs.
     pub(crate) old_controller: Option<(Duration, Duration)>,
+    /// How many workloads are of a rare shape.
+    pub(crate) odd: usize,
 }
 
 /// One workload and what its user does with it.
@@ -89,6 +92,24 @@ pub(crate) enum Deed {
     Rotate(Duration),
     /// Has these default policies, one after the other, each for a while; in the end none.
     Policies(Vec<Value>, Duration),
+    /// Takes the placement record off the workload of that name.
+    WipeRecord(String),
+    /// Makes it unreadable, and takes it off after a while.
+    DamageRecord(String, Duration),
+    /// Says by a label that the workload of that name is on this worker.
+    ForgeLabel(String),
+    /// Changes the Job of that name for a while: first by this, then by that.
+    Rewrite(String, [Value; 2], Duration),
+    /// Keeps the Job of that name by a finalizer for a while.
+    Keep(String, Duration),
+    /// Says that the workload of that name has failed.
+    End(String),
+    /// The worker's Secret leads to another cluster for a while.
+    Mislead(String, Duration),
+    /// Registers that cluster a second time, for a while.
+    Double(String, Duration),
+    /// Deletes the namespace of the workloads, and makes it again after a while.
+    DeleteNamespace(Duration),
 }
 
 impl Scenario {
@@ -125,11 +146,20 @@ impl Scenario {
                 }
             }
         }
+        for fault in OF_STRANGERS.into_iter().filter(|fault| faults.has(*fault)) {
+            let mut dice = Dice::new(seed, &format!("strangers: {fault}"));
+            let number = if dice.per_mille(250) { dice.between(1, 3) } else { 0 };
+            incidents.extend((0..number).map(|_| incident(fault, &workers, &workloads, storm, &mut dice)));
+        }
+        let mut odd = 0;
+        if faults.has(Fault::OddShapes) {
+            odd = shapes::make_odd(&mut workloads, &mut Dice::new(seed, "odd shapes"));
+        }
         let second = if faults.has(Fault::SecondManager) { second(seed, storm) } else { Vec::new() };
         let mut dice = Dice::new(seed, "old controller");
         let old = (faults.has(Fault::OldController) && dice.per_mille(60))
             .then(|| (dice.time(Duration::ZERO, storm), dice.seconds(5, 100)));
-        Self { workers, dispatchers, leased, ahead, storm, workloads, incidents, second, old_controller: old }
+        Self { workers, dispatchers, leased, ahead, storm, workloads, incidents, second, old_controller: old, odd }
     }
 
     /// What is wrong with this world from its beginning.
@@ -139,6 +169,7 @@ impl Scenario {
             (several && !self.leased, (Fault::Twins, "two dispatchers without a lease")),
             (several && self.leased, (Fault::Replicas, "several dispatchers, one of which leads")),
             (!self.ahead.is_empty(), (Fault::Skew, "clocks differ")),
+            (self.odd > 0, (Fault::OddShapes, "some Jobs have a deadline, a success policy or a selector")),
         ];
         all.into_iter().filter_map(|(is_so, fault)| is_so.then_some(fault)).collect()
     }
@@ -197,9 +228,45 @@ fn incident(
         Fault::NameTaken => Deed::TakeName(name, dice.seconds(1, 200)),
         Fault::SecretRotated => Deed::Rotate(dice.seconds(0, 60)),
         Fault::PolicyChanged => Deed::Policies(policies(dice), dice.seconds(1, 300)),
+        Fault::RecordWiped => match dice.below(3) {
+            0 => Deed::WipeRecord(name),
+            1 => Deed::DamageRecord(name, dice.seconds(1, 200)),
+            _ => Deed::ForgeLabel(name),
+        },
+        Fault::MirrorRewritten => Deed::Rewrite(name, rewritten(dice), dice.seconds(1, 200)),
+        Fault::MirrorHeld => Deed::Keep(name, dice.seconds(1, 300)),
+        Fault::EndedByOthers => Deed::End(name),
+        Fault::SecretMisled => {
+            let other = workers[one_of(dice, workers.len())].clone();
+            let other = if other == worker { MANAGER.to_owned() } else { other };
+            Deed::Mislead(other, dice.seconds(1, 200))
+        }
+        Fault::WorkerDoubled => {
+            let cluster = if dice.per_mille(300) { MANAGER.to_owned() } else { worker.clone() };
+            Deed::Double(cluster, dice.seconds(1, 300))
+        }
+        Fault::NamespaceDeleted => Deed::DeleteNamespace(dice.seconds(1, 100)),
         _ => Deed::Cordon(dice.seconds(1, 200)),
     };
     Incident { after: dice.time(Duration::ZERO, storm), worker, deed }
+}
+
+/// What somebody makes of a mirror, and how it is taken back.
+fn rewritten(dice: &mut Dice) -> [Value; 2] {
+    let spec = |change: Value, back: Value| [json!({"spec": change}), json!({"spec": back})];
+    let annotation = |name: &str, value: Value| {
+        let change = json!({"metadata": {"annotations": {name: value}}});
+        [change, json!({})]
+    };
+    match dice.below(7) {
+        0 => spec(json!({"parallelism": 0}), json!({"parallelism": 1})),
+        1 => spec(json!({"parallelism": 5}), json!({})),
+        2 => spec(json!({"activeDeadlineSeconds": 3}), json!({})),
+        3 => annotation(annotations::EPOCH, dice.pick(&["0", "7", "seven"]).into()),
+        4 => annotation(annotations::EPOCH, Value::Null),
+        5 => annotation(annotations::FORWARDED, dice.pick(&[None, Some("{}")]).into()),
+        _ => annotation(annotations::MANAGER_VERSION, dice.pick(&[None, Some("999999")]).into()),
+    }
 }
 
 fn story(name: String, storm: Duration, dice: &mut Dice) -> WorkloadStory {

@@ -95,3 +95,24 @@ pub(crate) async fn over_dispatcher(name: String, roads: Vec<Road>, seed: u64, w
         weather.hub().log.say(format_args!("-- {name} is back"));
     }
 }
+
+/// Again and again, as long as there are faults, one dispatcher does not reach one cluster, or is not answered, while all
+/// others do. `road` is the one between them.
+pub(crate) async fn over_pair(name: String, cluster: String, road: Road, seed: u64, weather: Arc<Weather>) {
+    let mut dice = Dice::new(seed, &format!("spells between {name} and {cluster}"));
+    loop {
+        sleep(dice.seconds(20, 1500)).await;
+        if !weather.is_storming() || !weather.faults().has(Fault::PairCut) {
+            return;
+        }
+        let time = dice.seconds(1, 200);
+        let [deaf, mute] = [(true, false), (false, true)].map(|(there, back)| Passage { there, back });
+        let passage = dice.pick(&[CLOSED, CLOSED, deaf, mute]);
+        weather.count(Fault::PairCut, format_args!("{name} and {cluster} for {time:?}, {passage:?}"));
+        weather.hub().disturb_for(&cluster, time);
+        road.set(passage);
+        sleep(time).await;
+        road.set(Passage::OPEN);
+        weather.hub().log.say(format_args!("-- {name} and {cluster} reach each other again"));
+    }
+}

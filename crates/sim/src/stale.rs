@@ -3,6 +3,7 @@
 //! Between the network and the wire. An API server may answer a list with `resourceVersion=0` from a cache that lags; those
 //! that a dispatcher asks for may not be old. Here they are all the same, because nothing may rest on them: what counts as
 //! proof is a fresh read of one object. A list names the version that it shows, and the watch goes on from there.
+//! Here bookmarks get lost as well.
 
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -42,8 +43,11 @@ impl tower::Service<Request<Body>> for Stale {
 }
 
 impl Stale {
-    async fn carry(self, request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
+    async fn carry(self, mut request: Request<Body>) -> Result<Response<AnswerBody>, BoxError> {
         let asked = Asked::of(&request);
+        if let Some(plain) = without_bookmarks(request.uri()).filter(|_| self.link.lacks_bookmarks(&asked)) {
+            *request.uri_mut() = plain.parse()?;
+        }
         let version = Listing::of(request.uri()).and_then(|listing| {
             let now = self.wire.address.resolve().1.resource_version();
             Some((listing, now.checked_sub(self.link.staleness(&asked)?)?))
@@ -64,6 +68,16 @@ impl Stale {
         Ok(answer.map(|present| followed_by(first_events(&past, version), present)))
     }
 }
+
+/// A watch that asks for no bookmarks, in place of one that does. `None`: it does not, or needs the one after its first events.
+fn without_bookmarks(uri: &Uri) -> Option<String> {
+    let query = uri.query()?;
+    let asks = query.contains(BOOKMARKS) && !query.contains("sendInitialEvents=true");
+    asks.then(|| format!("{}?{}", uri.path(), query.replace(BOOKMARKS, "allowWatchBookmarks=false")))
+}
+
+/// How a watch asks for bookmarks.
+const BOOKMARKS: &str = "allowWatchBookmarks=true";
 
 /// A request for all objects of a kind, as an informer makes it.
 struct Listing {
@@ -120,6 +134,14 @@ fn followed_by(first: Bytes, body: AnswerBody) -> AnswerBody {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_watch_does_without_bookmarks_unless_its_first_events_end_with_one() {
+        let of = |uri: &str| without_bookmarks(&uri.parse().unwrap());
+        let plain = of("/jobs?watch=true&allowWatchBookmarks=true&resourceVersion=3");
+        assert_eq!(plain.as_deref(), Some("/jobs?watch=true&allowWatchBookmarks=false&resourceVersion=3"));
+        assert!(of("/jobs?watch=true&allowWatchBookmarks=true&sendInitialEvents=true").is_none());
+    }
 
     #[test]
     fn what_an_informer_asks_for_is_a_listing_and_what_proves_something_is_not() {

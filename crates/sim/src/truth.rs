@@ -12,6 +12,9 @@ pub(crate) const MANAGER: &str = "manager";
 /// The name of another management cluster that shares a worker with the first.
 pub(crate) const SECOND_MANAGER: &str = "manager-2";
 
+/// The reason of a Job that ran for longer than it may.
+const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+
 /// Whether users submit to this cluster.
 pub(crate) fn is_manager(cluster: &str) -> bool {
     [MANAGER, SECOND_MANAGER].contains(&cluster)
@@ -69,6 +72,12 @@ pub struct History {
     pub meddled: bool,
     /// Its worker was turned back to a state in which it had, or had not, a mirror of it.
     pub turned_back: bool,
+    /// Its manager was turned back to another state of it.
+    pub forgotten: bool,
+    /// It was gone, or about to go, before its manager was turned back to a state in which it was there.
+    pub resurrected: bool,
+    /// Somebody else wrote that it has come to its end.
+    pub ended_by_others: bool,
     /// Its end was written before a mirror of it had come to one.
     pub ended_first: bool,
     /// An old controller of the manager ran it as well.
@@ -82,9 +91,9 @@ pub struct History {
 }
 
 impl History {
-    /// Its worker was lost for as long as its policy allows.
+    /// Its worker was lost for as long as its policy allows, or past its own deadline.
     pub fn was_given_up(&self) -> bool {
-        let lost = |reason: &str| reason == conditions::REASON_WORKER_LOST;
+        let lost = |reason: &str| [conditions::REASON_WORKER_LOST, DEADLINE_EXCEEDED].contains(&reason);
         // A kind whose ends have no reason.
         self.ending.as_ref().is_some_and(|(_, reason)| lost(reason) || (reason.is_empty() && self.ended_first))
     }
@@ -194,7 +203,14 @@ impl Truth {
             for job in replaced.iter().chain([job]) {
                 let workload = job.origin_uid.clone().unwrap_or_else(|| job.uid.clone());
                 let history = self.histories.entry(workload).or_default();
-                (history.turned_back, history.meddled) = (true, true);
+                if is_manager(cluster) {
+                    let is_there = after.is_some_and(|after| after.uid == job.uid && !after.deleting);
+                    history.forgotten = true;
+                    history.resurrected |= history.deleted && is_there;
+                    history.deleted = !is_there;
+                } else {
+                    (history.turned_back, history.meddled) = (true, true);
+                }
             }
         }
     }
@@ -226,6 +242,7 @@ impl Truth {
         history.user_changes += u64::from(by == Role::User);
         history.acted_on |= by == Role::OldController;
         if let Some(ending) = &job.ending {
+            history.ended_by_others |= history.ending.is_none() && by == Role::Foreigner;
             history.ended_first |= history.ending.is_none() && history.mirror_ending.is_none();
             history.ending.get_or_insert_with(|| ending.clone());
             history.finished_at.get_or_insert(step);

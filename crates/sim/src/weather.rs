@@ -17,6 +17,8 @@ use crate::script::Script;
 const AFTER_A_WATCH: Duration = Duration::from_secs(120);
 /// Of a thousand lists, how many are old.
 const STALE_PER_MILLE: u64 = 200;
+/// Of a thousand watches, how many have no bookmarks.
+const NO_BOOKMARKS_PER_MILLE: u64 = 150;
 /// By how many writes a list is behind at most: those of some tens of seconds.
 const MOST_STALE: u64 = 60;
 
@@ -28,6 +30,8 @@ pub(crate) struct Weather {
     /// Of a thousand watches, how many meet a fault.
     watches_per_mille: u64,
     storming: AtomicBool,
+    /// No dispatcher may run.
+    stopped: AtomicBool,
     counts: Mutex<BTreeMap<Fault, u64>>,
     /// Clusters whose every answer takes seconds.
     slow: Mutex<BTreeSet<String>>,
@@ -44,6 +48,7 @@ impl Weather {
             requests_per_mille: dice.pick(&[5, 20, 60, 150]),
             watches_per_mille: dice.pick(&[50, 200, 600]),
             storming: AtomicBool::new(false),
+            stopped: AtomicBool::new(false),
             counts: Mutex::default(),
             slow: Mutex::default(),
             script: Mutex::default(),
@@ -70,6 +75,11 @@ impl Weather {
     /// Whether faults happen now.
     pub(crate) fn is_storming(&self) -> bool {
         self.storming.load(Ordering::Relaxed)
+    }
+
+    /// Somebody stops all dispatchers, or lets them run again. One that runs, or is started, ends at its next request.
+    pub(crate) fn stop_dispatchers(&self, stopped: bool) {
+        self.stopped.store(stopped, Ordering::Relaxed);
     }
 
     /// Notes that a fault happened.
@@ -134,6 +144,8 @@ pub(crate) struct Link {
     dice: Mutex<Dice>,
     /// Decides which lists are old; of its own, so that the other draws stay what they are.
     past: Mutex<Dice>,
+    /// Decides which watches have no bookmarks.
+    bookmarks: Mutex<Dice>,
 }
 
 impl Link {
@@ -142,8 +154,9 @@ impl Link {
         let name = format!("{who}>{cluster}");
         let dice = Mutex::new(Dice::new(seed, &name));
         let past = Mutex::new(Dice::new(seed, &format!("past of {name}")));
+        let bookmarks = Mutex::new(Dice::new(seed, &format!("bookmarks of {name}")));
         let cluster = cluster.to_owned();
-        Self { name, cluster, weather: Arc::clone(weather), life: life.clone(), road, dice, past }
+        Self { name, cluster, weather: Arc::clone(weather), life: life.clone(), road, dice, past, bookmarks }
     }
 
     /// By how many writes a list is behind, if it is.
@@ -156,6 +169,19 @@ impl Link {
         self.weather.count(Fault::StaleList, format_args!("{} {}: by {behind} writes", self.name, asked.path));
         self.weather.hub.disturb_for(&self.cluster, AFTER_A_WATCH);
         Some(behind)
+    }
+
+    /// Whether a watch is without bookmarks.
+    pub(crate) fn lacks_bookmarks(&self, asked: &Asked) -> bool {
+        if !self.weather.is_storming() || !self.weather.faults.has(Fault::NoBookmarks) {
+            return false;
+        }
+        let mut dice = self.bookmarks.lock().unwrap_or_else(PoisonError::into_inner);
+        let lacks = dice.per_mille(NO_BOOKMARKS_PER_MILLE);
+        if lacks {
+            self.weather.count(Fault::NoBookmarks, format_args!("{} {}", self.name, asked.path));
+        }
+        lacks
     }
 
     fn roll<T>(&self, roll: impl FnOnce(&mut Dice) -> T) -> T {
@@ -192,6 +218,9 @@ fn fate_of(fault: Fault, dice: &mut Dice) -> Fate {
 
 impl Fates for Link {
     fn of_request(&self, asked: &Asked) -> Fate {
+        if self.weather.stopped.load(Ordering::Relaxed) {
+            self.life.end();
+        }
         if self.life.is_over() {
             return Fate::Lost;
         }

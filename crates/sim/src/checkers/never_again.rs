@@ -3,7 +3,8 @@
 //! Only processes of a mirror that was created after the end count: those of an older mirror may still be starting when
 //! its workload is declared failed. Documented limit: when somebody else deletes a mirror on the worker, or the worker is
 //! turned back, the guard that its name is against a create still under way is gone. An old Job controller of the
-//! management cluster does as it likes.
+//! management cluster does as it likes. A management cluster that was turned back has forgotten ends, and mirrors that
+//! would tell of them may be gone.
 
 use super::{Checker, Seen, Violation, words};
 use crate::truth::Truth;
@@ -17,7 +18,7 @@ impl Checker for NeverAgain {
         let (Some(finished), Some(created)) = (history.finished_at, history.mirrors.get(*mirror)) else {
             return Vec::new();
         };
-        if *created < finished || history.meddled || history.acted_on {
+        if *created < finished || history.meddled || history.acted_on || history.forgotten {
             return Vec::new();
         }
         let what = format!("workload {workload} had finished and was started again in {cluster}");

@@ -1,0 +1,36 @@
+//! Rare shapes of Jobs. They are made of those that a seed has anyway, with dice of their own.
+
+use serde_json::{Value, json};
+
+use crate::dice::Dice;
+use crate::scenario::WorkloadStory;
+
+/// Of a thousand Jobs, how many are odd.
+const PER_MILLE: u64 = 200;
+
+/// Makes some of the Jobs odd; returns how many.
+pub(crate) fn make_odd(workloads: &mut [WorkloadStory], dice: &mut Dice) -> usize {
+    let jobs = workloads.iter_mut().map(|story| &mut story.job).filter(|job| job["kind"] == "Job");
+    jobs.filter(|_| dice.per_mille(PER_MILLE)).collect::<Vec<_>>().into_iter().map(|job| change(job, dice)).count()
+}
+
+fn change(job: &mut Value, dice: &mut Dice) {
+    let name = job["metadata"]["name"].clone();
+    let spec = &mut job["spec"];
+    match dice.below(4) {
+        // It passes while the worker is out of reach, or while nobody looks.
+        0 | 1 => spec["activeDeadlineSeconds"] = dice.pick(&[5, 30, 100, 300]).into(),
+        2 => {
+            spec["completionMode"] = "Indexed".into();
+            spec["completions"] = dice.between(2, 4).into();
+            spec["parallelism"] = dice.between(1, 4).into();
+            spec["successPolicy"] = json!({"rules": [{"succeededIndexes": "0"}]});
+        }
+        // Its pods are those with a label that others may have as well.
+        _ => {
+            spec["manualSelector"] = true.into();
+            spec["selector"] = json!({"matchLabels": {"app": name}});
+            spec["template"]["metadata"]["labels"] = json!({"app": name});
+        }
+    }
+}

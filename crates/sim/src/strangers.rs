@@ -1,0 +1,158 @@
+//! People who meddle with what is ours: with the record, with mirrors, with how workers are registered.
+
+use jobferry_api::{conditions, labels};
+use jobferry_kubeio::{self as kubeio, Patch};
+use kube::Client;
+use serde_json::{Value, json};
+use tokio::time::sleep;
+
+use crate::actors::{ANSWER_WITHIN, JOBS, TRIES, WORKERS, create_when_free, delete, edit};
+use crate::admission::Rule;
+use crate::cluster::Cluster;
+use crate::crew::Secrets;
+use crate::etl;
+use crate::faults::Fault;
+use crate::scenario::Deed;
+use crate::truth::Role;
+use crate::weather::Weather;
+
+/// What keeps a mirror.
+const FINALIZER: &str = "example.com/keep";
+
+/// Does what they do.
+pub(crate) async fn meddle(manager: &Cluster, worker: &Cluster, deed: Deed, weather: &Weather, secrets: &Secrets) {
+    let name = &worker.name;
+    let foreigner = worker.client("foreigner", Role::Foreigner);
+    let (user, admin) = (manager.client("user", Role::User), manager.client("admin", Role::User));
+    match deed {
+        Deed::WipeRecord(job) => {
+            weather.count(Fault::RecordWiped, format_args!("/{job}: wiped"));
+            amend(&user, &job, "/status", |stored| with_record(stored, None)).await;
+        }
+        Deed::DamageRecord(job, time) => {
+            weather.count(Fault::RecordWiped, format_args!("/{job}: damaged for {time:?}"));
+            // Nothing is done about it before somebody looks after it.
+            manager.hub().disturb_for(&manager.name, time);
+            amend(&user, &job, "/status", |stored| with_record(stored, Some("{\"v\":2}"))).await;
+            sleep(time).await;
+            amend(&user, &job, "/status", |stored| with_record(stored, None)).await;
+        }
+        Deed::ForgeLabel(job) => {
+            weather.count(Fault::RecordWiped, format_args!("/{job}: its label says {name}"));
+            edit(&user, &etl::path_of(&job), json!({"metadata": {"labels": {labels::WORKER: &**name}}})).await;
+        }
+        Deed::Rewrite(job, changes, time) => {
+            weather.count(Fault::MirrorRewritten, format_args!("{name} /{job}: {} for {time:?}", changes[0]));
+            manager.hub().disturb_for(name, time);
+            for change in changes {
+                edit(&foreigner, &etl::path_of(&job), change).await;
+                sleep(time).await;
+            }
+        }
+        Deed::Keep(job, time) => {
+            weather.count(Fault::MirrorHeld, format_args!("{name} /{job} for {time:?}"));
+            manager.hub().disturb_for(name, time);
+            amend(&foreigner, &job, "", |stored| Some(with_finalizer(stored, true))).await;
+            sleep(time).await;
+            amend(&foreigner, &job, "", |stored| Some(with_finalizer(stored, false))).await;
+        }
+        Deed::End(job) => {
+            weather.count(Fault::EndedByOthers, format_args!("/{job}"));
+            amend(&manager.client("foreigner", Role::Foreigner), &job, "/status", failed).await;
+        }
+        Deed::Mislead(other, time) => {
+            weather.count(Fault::SecretMisled, format_args!("that of {name} leads to {other} for {time:?}"));
+            manager.hub().ill(name, "misled", true);
+            secrets.lead(name, Some(&other));
+            sleep(time).await;
+            secrets.lead(name, None);
+            manager.hub().ill(name, "misled", false);
+        }
+        Deed::Double(cluster, time) => {
+            weather.count(Fault::WorkerDoubled, format_args!("{cluster} for {time:?}"));
+            let twin = json!({"apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker", "metadata": {"name": "twin"},
+                              "spec": {"kubeconfigSecret": cluster}});
+            create_when_free(&admin, WORKERS, &twin).await;
+            sleep(time).await;
+            delete(&admin, &format!("{WORKERS}/twin"), "Background").await;
+        }
+        Deed::DeleteNamespace(time) => {
+            weather.count(Fault::NamespaceDeleted, format_args!("{name} for {time:?}"));
+            worker.impose(Rule::Terminating);
+            delete_jobs(&foreigner).await;
+            sleep(time).await;
+            worker.lift(Rule::Terminating);
+        }
+        // The others are told in `actors`.
+        _ => {}
+    }
+}
+
+/// Changes a Job in the light of what it is, with its resourceVersion, as a careful client does: otherwise it would take
+/// back what was written meanwhile. `at` is the subresource.
+async fn amend(client: &Client, job: &str, at: &str, change: impl Fn(&Value) -> Option<Value>) {
+    if etl::collection_of(job) != JOBS {
+        return;
+    }
+    let path = format!("{JOBS}/{job}");
+    for _ in 0..TRIES {
+        let stored = match kubeio::get::<Value>(client, &path, ANSWER_WITHIN).await {
+            Ok(stored) => stored,
+            Err(error) if error.refusal().is_none() => continue,
+            Err(_) => return,
+        };
+        let Some(mut change) = change(&stored) else { return };
+        change["metadata"]["resourceVersion"] = stored["metadata"]["resourceVersion"].clone();
+        let change = change.to_string().into_bytes();
+        match kubeio::patch(client, &format!("{path}{at}"), Patch::Merge, change, ANSWER_WITHIN).await {
+            Err(error) if error.refusal().is_none() || error.is_conflict() => {}
+            _ => return,
+        }
+    }
+}
+
+fn list(object: &Value, field: &str) -> Vec<Value> {
+    object[field].as_array().cloned().unwrap_or_default()
+}
+
+/// With this in place of the placement record, or without one.
+fn with_record(stored: &Value, record: Option<&str>) -> Option<Value> {
+    let mut all = list(&stored["status"], "conditions");
+    let at = all.iter().position(|condition| condition["type"] == conditions::PLACEMENT)?;
+    match record {
+        Some(record) => all[at]["message"] = record.into(),
+        None => drop(all.remove(at)),
+    }
+    Some(json!({"status": {"conditions": all}}))
+}
+
+fn with_finalizer(stored: &Value, kept: bool) -> Value {
+    let mut all = list(&stored["metadata"], "finalizers");
+    all.retain(|finalizer| finalizer != FINALIZER);
+    all.extend(kept.then(|| FINALIZER.into()));
+    json!({"metadata": {"finalizers": all}})
+}
+
+/// `None`: it has come to an end, or is about to.
+fn failed(stored: &Value) -> Option<Value> {
+    let mut all = list(&stored["status"], "conditions");
+    let ends = ["SuccessCriteriaMet", "FailureTarget", "Complete", "Failed"];
+    if all.iter().any(|condition| ends.iter().any(|end| condition["type"] == *end)) {
+        return None;
+    }
+    let now = stored["metadata"]["creationTimestamp"].clone();
+    let condition = |kind: &str| json!({"type": kind, "status": "True", "reason": "SomebodySaysSo", "message": "", "lastTransitionTime": now});
+    all.extend(["FailureTarget", "Failed"].map(condition));
+    let start = stored["status"].get("startTime").cloned().unwrap_or(now.clone());
+    let counts = json!({"active": 0, "ready": 0, "terminating": 0, "startTime": start, "conditions": all});
+    Some(json!({"status": counts}))
+}
+
+/// All Jobs go, as their namespace does.
+async fn delete_jobs(client: &Client) {
+    let list: Value = kubeio::get(client, JOBS, ANSWER_WITHIN).await.unwrap_or_default();
+    for job in list["items"].as_array().into_iter().flatten() {
+        let name = job["metadata"]["name"].as_str().unwrap_or_default();
+        delete(client, &format!("{JOBS}/{name}"), "Background").await;
+    }
+}
