@@ -98,6 +98,8 @@ pub(crate) struct Term {
     pub(crate) since: Duration,
     /// A lease keeps others from working at the same time.
     pub(crate) alone: bool,
+    /// How long a worker must be missed to count as lost.
+    pub(crate) notice_loss_after: Duration,
 }
 
 /// What is to be done for a workload.
@@ -267,6 +269,7 @@ impl Index {
             rules: term.rules,
             leading_since: term.since,
             leads_alone: term.alone,
+            notice_loss_after: term.notice_loss_after,
             may_delete_orphan: !of_unknown_descent || orphans.may_delete(uid, now),
             now,
         };

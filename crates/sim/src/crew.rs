@@ -130,13 +130,14 @@ impl Crew {
             let connect = Arc::clone(&roster) as Arc<dyn Connect>;
             let mut options = jobferry_dispatcher::Options::new(connect, Clock::clone(&clock), seed);
             options.streamed_lists = streamed_lists;
+            options.notice_loss_after = self.manager.notices_loss_after();
             options.kinds = self.manager.mixed.then(Table::default);
             if self.leased {
                 let (namespace, name) = (SYSTEM_NAMESPACE.into(), "jobferry-dispatcher".into());
                 options.lease = Some(Lease { namespace, name, identity: who.into() });
             }
             self.manager.hub().disturb(name);
-            self.manager.hub().log.say(format_args!("-- {who} starts"));
+            self.manager.hub().begins(who);
             tokio::select! { biased;
                 () = life.stop.cancelled() => {}
                 // The management cluster did not answer: whoever supervises it starts it again.

@@ -10,7 +10,7 @@ use jobferry_core::{
     placement::{CREATE_SLOTS, Link},
     record::{Placement, Record},
     refusal::{Ground, Refusal},
-    time::{Now, ORPHAN_BATCH},
+    time::{LOSS_NOTICED, Now, ORPHAN_BATCH},
     workload::Mirror,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -58,7 +58,8 @@ fn go_live(index: &Index, name: &str) -> Vec<Uid> {
 }
 
 fn plan_of(index: &Index, uid: &str) -> Planned {
-    index.plan(uid, Term { rules: Rules::newest(), since: Duration::ZERO, alone: true }, NOW)
+    let (rules, since) = (Rules::newest(), Duration::ZERO);
+    index.plan(uid, Term { rules, since, alone: true, notice_loss_after: LOSS_NOTICED }, NOW)
 }
 
 fn sighting(index: &Index, uid: &str, worker: &str) -> Option<Sighting> {
