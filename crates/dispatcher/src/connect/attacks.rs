@@ -153,3 +153,13 @@ async fn what_is_not_even_a_kubeconfig_is_refused_in_time_and_space() {
         assert!(refusal.contains(words), "{what}: {refusal}");
     }
 }
+
+#[tokio::test]
+async fn why_a_kubeconfig_is_refused_does_not_quote_it() {
+    for broken in
+        ["token: secret\n  bad: [", "token: secret\ntoken: *unknown", "token: secret\n---\na: 1", "token: \"secret"]
+    {
+        let refusal = refusal(broken.as_bytes()).await;
+        assert!(refusal.contains("line") && !refusal.contains("secret"), "{broken:?}: {refusal}");
+    }
+}
