@@ -104,7 +104,7 @@ fn apply(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, worker: 
         stop(shared, started, &name);
     }
     let recorded = worker.status.as_ref().and_then(|status| status.identity.as_deref());
-    shared.index.add_worker(&name, recorded);
+    shared.index.add_worker(&name, worker.metadata.uid.as_deref().unwrap_or_default(), recorded);
     let touched = shared.index.change_worker(&name, |view| {
         view.labels = worker.metadata.labels.clone().unwrap_or_default();
         // One that is about to go gets no new work.
