@@ -40,6 +40,7 @@ use orphans::Orphans;
 use waiting::Waiting;
 
 pub(crate) use children::Child;
+pub(crate) use workers::Standing;
 
 pub(crate) type Uid = String;
 /// An object as the index keeps it. It is boxed when it is decoded: the list of a start has all of them at once, and grows.
@@ -72,6 +73,8 @@ struct State {
     /// Boxed: a map that grows has room for twice what it holds.
     workloads: HashMap<Uid, Box<Knowledge>>,
     workers: BTreeMap<String, WorkerView>,
+    /// The UIDs of their `Worker` objects: one that is registered anew under the same name is another one.
+    registered: BTreeMap<String, Uid>,
     policies: Policies,
     halts: Halts,
     /// The highest version of the manager that was read.
