@@ -25,7 +25,7 @@ use jobferry_core::{
     policy::Policies,
     project::project,
     record::{Placement, Record},
-    time::Now,
+    time::{LOSS_NOTICED, Now},
     workload::{Mirror, Workload},
 };
 use k8s_openapi::jiff::Timestamp;
@@ -88,6 +88,7 @@ fn paths() -> Vec<Path> {
             rules: Rules::newest(),
             leading_since: Duration::ZERO,
             leads_alone: true,
+            notice_loss_after: LOSS_NOTICED,
             may_delete_orphan: true,
             now,
         };

@@ -182,6 +182,8 @@ pub struct Surroundings<'a> {
     pub leading_since: Duration,
     /// A lease keeps others from working at the same time. Without it their creates may be under way at any time.
     pub leads_alone: bool,
+    /// A worker counts as lost only if this process itself could not reach it for so long.
+    pub notice_loss_after: Duration,
     /// Whether one more mirror whose workload this process never saw may be deleted now.
     pub may_delete_orphan: bool,
     /// The time.

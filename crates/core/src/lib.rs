@@ -13,6 +13,7 @@
 //! - [`refusal`]: what a worker that refuses says, and how soon it is asked again.
 //! - [`canary`]: whether the manager leaves delegated Jobs alone; [`halts`]: whether anything may be placed at all.
 //! - [`placement`]: which worker, with a verdict for each one that was not chosen.
+//! - [`loss`]: since when a worker is lost.
 //! - [`mirror`]: the user's Job turned into the Job that a worker runs.
 //! - [`claim`]: whose an object under a mirror's name is.
 //! - [`forward`]: later edits of the user's Job, each sent to the mirror once.
@@ -32,6 +33,7 @@ pub mod halts;
 pub mod kind;
 pub mod knowledge;
 pub mod kubeconfig;
+pub mod loss;
 pub mod mirror;
 pub mod ownership;
 pub mod patch;

@@ -118,7 +118,9 @@ pub async fn reach(kubeconfig: &[u8]) -> Result<Client, ConnectError> {
 /// How to reach a worker, from a kubeconfig that is hostile until [`kubeconfig::read`] has let it pass, and that document.
 fn access_of(yaml: &[u8]) -> Result<(Access, Value), String> {
     let text = std::str::from_utf8(yaml).map_err(|error| error.to_string())?;
-    let document: Value = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    // Without the lines around it: they are a Secret's, and why it is refused is shown on the Worker and in logs.
+    let options = serde_saphyr::options! { with_snippet: false };
+    let document: Value = serde_saphyr::from_str_with_options(text, options).map_err(|error| error.to_string())?;
     let access = kubeconfig::read(&document).map_err(|error| error.to_string())?;
     Ok((access, document))
 }

@@ -40,6 +40,7 @@ use orphans::Orphans;
 use waiting::Waiting;
 
 pub(crate) use children::Child;
+pub(crate) use workers::Standing;
 
 pub(crate) type Uid = String;
 /// An object as the index keeps it. It is boxed when it is decoded: the list of a start has all of them at once, and grows.
@@ -72,6 +73,8 @@ struct State {
     /// Boxed: a map that grows has room for twice what it holds.
     workloads: HashMap<Uid, Box<Knowledge>>,
     workers: BTreeMap<String, WorkerView>,
+    /// The UIDs of their `Worker` objects: one that is registered anew under the same name is another one.
+    registered: BTreeMap<String, Uid>,
     policies: Policies,
     halts: Halts,
     /// The highest version of the manager that was read.
@@ -98,6 +101,8 @@ pub(crate) struct Term {
     pub(crate) since: Duration,
     /// A lease keeps others from working at the same time.
     pub(crate) alone: bool,
+    /// How long a worker must be missed to count as lost.
+    pub(crate) notice_loss_after: Duration,
 }
 
 /// What is to be done for a workload.
@@ -267,6 +272,7 @@ impl Index {
             rules: term.rules,
             leading_since: term.since,
             leads_alone: term.alone,
+            notice_loss_after: term.notice_loss_after,
             may_delete_orphan: !of_unknown_descent || orphans.may_delete(uid, now),
             now,
         };

@@ -52,6 +52,24 @@ enum Owner<'a> {
     Nobody(Duration),
 }
 
+/// In which line a workload stands: what ends work before what begins it (the two take turns), and both before the rest.
+fn line(errand: Errand) -> (Source, Urgency) {
+    match errand {
+        Errand::Remove => (Source::named(DELETIONS), Urgency::Urgent),
+        Errand::Start => (Source::default(), Urgency::Urgent),
+        Errand::Follow => (Source::default(), Urgency::Normal),
+    }
+}
+
+/// What an action of a worker's lane is about.
+const fn errand(action: &Action) -> Errand {
+    match action {
+        Action::DeleteMirror { .. } | Action::DiscardMirror { .. } => Errand::Remove,
+        Action::CreateMirror(_) => Errand::Start,
+        _ => Errand::Follow,
+    }
+}
+
 fn owner(action: &Action) -> Owner<'_> {
     match action {
         Action::RecordPlacement(_)
@@ -77,24 +95,21 @@ impl Lanes {
 
     /// A workload was created or changed.
     pub(crate) fn take_up(&self, workload: Box<Workload>) {
-        let errand = workload.errand();
-        let touched = self.index.apply_workload(workload);
-        match errand {
-            Errand::Remove => self.plan_first(touched),
-            Errand::Start => self.plan(Source::default(), Urgency::Urgent, touched),
-            Errand::Follow => self.plan_all(touched),
-        }
+        let (source, urgency) = line(workload.errand());
+        self.plan(source, urgency, self.index.apply_workload(workload));
     }
 
     /// These workloads want to be planned.
     pub(crate) fn plan_all(&self, uids: impl IntoIterator<Item = Uid>) {
-        self.plan(Source::default(), Urgency::Normal, uids);
+        let (source, urgency) = line(Errand::Follow);
+        self.plan(source, urgency, uids);
     }
 
     /// These workloads are gone, or on their way: that is news which may wait neither behind others' progress nor behind a
     /// burst of new ones.
     pub(crate) fn plan_first(&self, uids: impl IntoIterator<Item = Uid>) {
-        self.plan(Source::named(DELETIONS), Urgency::Urgent, uids);
+        let (source, urgency) = line(Errand::Remove);
+        self.plan(source, urgency, uids);
     }
 
     /// This worker has news of these workloads. Workers take turns: what one brings after a long absence, or over and over
@@ -117,10 +132,13 @@ impl Lanes {
         }
     }
 
-    /// This workload is placed on this worker: its lane need not wait until the manager's comes to the workload again.
-    pub(crate) fn hand_over(&self, worker: &str, uid: &str) {
+    /// Something is due on this worker: its lane need not wait until the manager's comes to the workload again. What is
+    /// urgent is so there too: a worker that is slow, or was away, has many to create, and none of them may hold up the end
+    /// of another.
+    pub(crate) fn hand_over(&self, worker: &str, uid: &str, errand: Errand) {
         if let Some(lane) = self.worker(worker) {
-            lane.remind(uid.to_owned());
+            let (source, urgency) = line(errand);
+            lane.remind(source, urgency, uid.to_owned());
         }
     }
 
@@ -222,7 +240,7 @@ async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
         }
         match owner(&action) {
             Owner::Manager => failed |= execute::on_manager(shared, uid, workload.as_deref(), action).await.is_err(),
-            Owner::Worker(worker) => shared.lanes.hand_over(worker, uid),
+            Owner::Worker(worker) => shared.lanes.hand_over(worker, uid, errand(&action)),
             Owner::Nobody(at) => queue.add_after(uid.clone(), at.saturating_sub(now.monotonic)),
         }
     }
@@ -274,4 +292,30 @@ async fn worker_turn(
         shared.lanes.plan_all([uid.clone()]);
     }
     outcome
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn on_a_workers_lane_deletions_do_not_wait_behind_creates_nor_these_behind_edits() {
+        let lanes = Lanes::new(Arc::default());
+        lanes.workers.lock().unwrap().insert("eu-1".into(), Queue::new(FIRST_RETRY, LAST_RETRY));
+        for (uid, errand) in [
+            ("edited", Errand::Follow),
+            ("new-1", Errand::Start),
+            ("new-2", Errand::Start),
+            ("new-3", Errand::Start),
+            ("deleted", Errand::Remove),
+        ] {
+            lanes.hand_over("eu-1", uid, errand);
+        }
+        let lane = lanes.worker("eu-1").unwrap();
+        let mut order = Vec::new();
+        for _ in 0..5 {
+            order.push(lane.next().await);
+        }
+        assert_eq!(order, ["new-1", "deleted", "new-2", "new-3", "edited"]);
+    }
 }

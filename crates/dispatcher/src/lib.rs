@@ -33,7 +33,14 @@ use std::{sync::Arc, time::Duration};
 use futures::StreamExt;
 use job_api::Rules;
 use jobferry_api::managed_by;
-use jobferry_core::{custom::KindRef, halts::Halt, kind::Table, ownership::origin, time::Now, workload::Workload};
+use jobferry_core::{
+    custom::KindRef,
+    halts::Halt,
+    kind::Table,
+    ownership::origin,
+    time::{LOSS_NOTICED, Now},
+    workload::Workload,
+};
 use jobferry_kubeio::{self as kubeio, CallError, Candidate, Collection, Event, Leadership, events::Recorder};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -74,6 +81,9 @@ pub struct Options {
     pub canary: Option<String>,
     /// The kinds to dispatch beside Jobs; users may add to them by WorkloadKinds. `None`: Jobs only.
     pub kinds: Option<Table>,
+    /// How long this process itself must have missed a worker before what it ran may be given up: [`LOSS_NOTICED`], unless
+    /// somebody wants to see what happens without that.
+    pub notice_loss_after: Duration,
     /// The value of `spec.managedBy` that this dispatcher answers to. One with another than [`managed_by::DISPATCHER`] has
     /// Jobs, mirrors and Workers of its own (`spec.managedBy` of a Worker) and wants a lease of its own; other kinds than
     /// Job it leaves to the first one.
@@ -88,7 +98,8 @@ impl Options {
         let streamed_lists = true;
         let (lease, canary, kinds) = (None, None, None);
         let managed_by = managed_by::DISPATCHER.to_owned();
-        Self { connect, wall_clock, seed, streamed_lists, lease, canary, kinds, managed_by, vitals: Arc::default() }
+        let (notice_loss_after, vitals) = (LOSS_NOTICED, Arc::default());
+        Self { connect, wall_clock, seed, streamed_lists, lease, canary, kinds, notice_loss_after, managed_by, vitals }
     }
 }
 
@@ -175,7 +186,12 @@ pub async fn run(manager: Client, options: Options, shutdown: CancellationToken)
             leadership,
             recorder: recorder.clone(),
             unwritten: Unwritten::default(),
-            term: Term { rules, since: clock.now().monotonic, alone: options.lease.is_some() },
+            term: Term {
+                rules,
+                since: clock.now().monotonic,
+                alone: options.lease.is_some(),
+                notice_loss_after: options.notice_loss_after,
+            },
             options: options.clone(),
             tasks: TaskTracker::new(),
             shutdown: term,

@@ -1,10 +1,19 @@
 //! The connection to one worker: identity first, then its mirrors, for as long as the `Worker` exists.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    collections::BTreeSet,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use futures::StreamExt;
 use jobferry_api::{Worker, labels};
-use jobferry_core::{custom::KindRef, placement::Link, workload::Mirror};
+use jobferry_core::{
+    custom::KindRef,
+    loss::{Contact, Loss},
+    placement::Link,
+    workload::Mirror,
+};
 use jobferry_kubeio::{self as kubeio, Backoff, CallError, Collection, Event, Urgency};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
@@ -52,12 +61,38 @@ enum Ended {
     Unasked(String),
 }
 
+impl Ended {
+    const fn contact(&self) -> Contact {
+        match self {
+            Self::Away(_) => Contact::Unanswered,
+            Self::Unfit(_) => Contact::Unfit,
+            Self::Unasked(_) => Contact::Unasked,
+        }
+    }
+}
+
+/// Since when a worker is lost, as all connections to it know, one after the other: the `Worker` that one starts with may
+/// be older than what the one before found out.
+#[derive(Debug, Clone)]
+pub(crate) struct KnownLoss(Arc<Mutex<Loss>>);
+
+impl KnownLoss {
+    pub(crate) fn recorded_on(worker: &Worker) -> Self {
+        let since = worker.status.as_ref().and_then(|status| status.lost_since.as_ref()).map(|time| time.0);
+        Self(Arc::new(Mutex::new(Loss::recorded(since))))
+    }
+
+    fn learn(&self, contact: Contact, now: Timestamp) -> Loss {
+        let mut loss = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        *loss = loss.after(contact, now);
+        *loss
+    }
+}
+
 /// Connects, and connects again whenever it ends, until `stop`.
-pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, stop: CancellationToken) {
+pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, loss: KnownLoss, stop: CancellationToken) {
     let name = worker.metadata.name.clone().unwrap_or_default();
     let mut backoff = Backoff::new(PAUSES[0], PAUSES[1], shared.options.seed);
-    // Only the first try of this process looks at what an earlier one recorded: once connected, the loss is over.
-    let mut recorded = worker.status.as_ref().and_then(|status| status.lost_since.clone()).map(|time| time.0);
     let mut told_before = None;
     loop {
         let connection = stop.child_token();
@@ -65,7 +100,7 @@ pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, stop: Ca
         let ended = tokio::select! { biased;
             () = stop.cancelled() => return,
             () = connection.cancelled() => Ended::Away("another cluster answers in its place".into()),
-            ended = connect_and_follow(&shared, &worker, &name, &connection) => ended,
+            ended = connect_and_follow(&shared, &worker, &name, &loss, &connection) => ended,
         };
         connection.cancel();
         // The next connection lists them anew.
@@ -79,6 +114,7 @@ pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, stop: Ca
         let link = shared.index.worker(&name).map(|worker| worker.link);
         let told = told_before.as_ref() == Some(&words) && !matches!(link, Some(Link::Live { .. }));
         told_before = Some(words);
+        loss.learn(ended.contact(), shared.clock.now().wall);
         let tell = async {
             match ended {
                 Ended::Unfit(why) => {
@@ -88,7 +124,7 @@ pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, stop: Ca
                     }
                 }
                 Ended::Away(why) => {
-                    let since = lose(&shared, &name, recorded.take());
+                    let since = lose(&shared, &name, &loss);
                     if !told {
                         report::disconnected(&shared, &worker, &why, since).await;
                     }
@@ -109,6 +145,7 @@ async fn connect_and_follow(
     shared: &Arc<Shared>,
     worker: &Worker,
     name: &str,
+    loss: &KnownLoss,
     connection: &CancellationToken,
 ) -> Ended {
     let client = match shared.options.connect.connect(worker).await {
@@ -138,7 +175,8 @@ async fn connect_and_follow(
     });
     // What is not listed yet, or out of sight at the moment.
     let mut unseen: BTreeSet<Scope> = scopes.into_iter().collect();
-    let mut session = Session { shared, worker, name, identity, version, live: false, lane: false, complaint: None };
+    let mut session =
+        Session { shared, worker, name, loss, identity, version, live: false, lane: false, complaint: None };
     while let Some((scope, event)) = events.next().await {
         // A list, and whatever comes after a break, may come from another cluster behind the same address.
         if matches!(event, Event::Reset(_) | Event::Resumed) {
@@ -192,6 +230,7 @@ struct Session<'a> {
     shared: &'a Arc<Shared>,
     worker: &'a Worker,
     name: &'a str,
+    loss: &'a KnownLoss,
     identity: String,
     version: String,
     live: bool,
@@ -219,6 +258,7 @@ impl Session<'_> {
         if !std::mem::replace(&mut self.live, true) {
             tracing::info!(worker = self.name, identity = self.identity, version = self.version, "connected");
             self.shared.metrics().connected(self.name);
+            self.loss.learn(Contact::Connected, self.shared.clock.now().wall);
             set_link(self.shared, self.name, Link::Live { identity: self.identity.clone() });
             let expires = credentials::expiry(self.shared, self.worker);
             report::connected(self.shared, self.worker, &self.identity, &self.version, expires).await;
@@ -229,7 +269,7 @@ impl Session<'_> {
         let complaint = error.to_string();
         if std::mem::take(&mut self.live) || self.complaint.as_ref() != Some(&complaint) {
             tracing::warn!(worker = self.name, %error, "connection lost; running work goes on");
-            let since = lose(self.shared, self.name, None);
+            let since = lose(self.shared, self.name, self.loss);
             report::disconnected(self.shared, self.worker, &complaint, since).await;
             self.complaint = Some(complaint);
         }
@@ -240,17 +280,14 @@ fn set_link(shared: &Arc<Shared>, name: &str, link: Link) {
     shared.lanes.plan_of(name, Urgency::Normal, shared.index.change_worker(name, |worker| worker.link = link));
 }
 
-/// The worker does not answer. A loss that is known goes on; a new one begins now, or when an earlier leader recorded it.
-/// Returns since when it is lost.
-fn lose(shared: &Arc<Shared>, name: &str, recorded: Option<Timestamp>) -> Timestamp {
+/// The worker does not answer. Returns since when it is lost.
+fn lose(shared: &Arc<Shared>, name: &str, loss: &KnownLoss) -> Timestamp {
     let now = shared.clock.now();
-    let since = match shared.index.worker(name).map(|worker| worker.link) {
-        Some(Link::Away { since, .. }) => return since,
-        // Whatever was recorded before is over.
-        Some(Link::Live { .. }) => now.wall,
-        _ => recorded.unwrap_or(now.wall),
-    };
-    set_link(shared, name, Link::Away { since, noticed: now.monotonic });
+    let since = loss.learn(Contact::Unanswered, now.wall).since().unwrap_or(now.wall);
+    // One that is away already was noticed then, not now.
+    if !matches!(shared.index.worker(name).map(|worker| worker.link), Some(Link::Away { .. })) {
+        set_link(shared, name, Link::Away { since, noticed: now.monotonic });
+    }
     since
 }
 

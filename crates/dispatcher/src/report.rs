@@ -14,7 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 
-use crate::{Shared, paths};
+use crate::{Shared, index::Standing, paths};
 
 /// How often the number of a worker's workloads and its kinds are written, if they changed. For people, who do not count
 /// along.
@@ -26,10 +26,10 @@ const COUNT_INTERVAL: Duration = Duration::from_secs(10);
 pub(crate) struct Unwritten(Mutex<BTreeMap<String, Report>>);
 
 /// Changes of one Worker's status.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 struct Report {
-    /// The Worker that is meant, if another one of its name would not do.
-    uid: Option<String>,
+    /// The Worker that is meant: one that was registered anew under its name was never lost, nor connected.
+    uid: String,
     status: Map<String, Value>,
 }
 
@@ -81,10 +81,10 @@ pub(crate) async fn keep_counts(shared: Arc<Shared>) {
         for (worker, standing) in shared.index.standings() {
             let changed = written.insert(worker.clone(), standing.clone()).as_ref() != Some(&standing);
             if changed || shared.unwritten.0.lock().await.contains_key(&worker) {
-                let (unfinished, missing) = standing;
-                let missing = Some(missing).filter(|missing| !missing.is_empty());
+                let Standing { uid, unfinished, missing_kinds } = standing;
+                let missing = Some(missing_kinds).filter(|missing| !missing.is_empty());
                 let status = fields(json!({ "unfinished": unfinished, "missingKinds": missing }));
-                send(&shared, &worker, Report { uid: None, status }).await;
+                send(&shared, &worker, Report { uid, status }).await;
             }
         }
     }
@@ -101,7 +101,7 @@ fn condition(type_: &str, holds: bool, reason: &str, message: &str, now: &str) -
 
 async fn write(shared: &Arc<Shared>, worker: &Worker, status: Value) {
     let name = worker.metadata.name.as_deref().unwrap_or_default();
-    send(shared, name, Report { uid: worker.metadata.uid.clone(), status: fields(status) }).await;
+    send(shared, name, Report { uid: worker.metadata.uid.clone().unwrap_or_default(), status: fields(status) }).await;
 }
 
 fn fields(status: Value) -> Map<String, Value> {
@@ -116,9 +116,8 @@ async fn send(shared: &Arc<Shared>, worker: &str, report: Report) {
     if !shared.leadership.holds() {
         return;
     }
-    let report = unwritten.remove(worker).unwrap_or_default().followed_by(report);
-    let meant: Map<String, Value> = report.uid.iter().map(|uid| ("uid".to_owned(), uid.as_str().into())).collect();
-    let body = json!({"metadata": meant, "status": report.status}).to_string().into_bytes();
+    let report = report.after(unwritten.remove(worker));
+    let body = report.patch().to_string().into_bytes();
     let path = paths::by_us(&paths::worker_status(worker));
     if let Err(error) = kubeio::patch(&shared.manager, &path, Patch::Merge, body, WRITE_DEADLINE).await {
         tracing::warn!(worker, %error, "could not write the Worker's status");
@@ -130,8 +129,37 @@ async fn send(shared: &Arc<Shared>, worker: &str, report: Report) {
 }
 
 impl Report {
-    fn followed_by(mut self, later: Self) -> Self {
-        self.status.extend(later.status);
-        Self { uid: later.uid.or(self.uid), status: self.status }
+    /// With what could not be written before, as far as it is about the same Worker and still true.
+    fn after(self, earlier: Option<Self>) -> Self {
+        let Some(mut whole) = earlier.filter(|earlier| earlier.uid == self.uid) else { return self };
+        whole.status.extend(self.status);
+        whole
+    }
+
+    /// No resourceVersion: the fields are ours alone and true whatever else was written meanwhile, by people to the spec or
+    /// by us. A conflict would protect nothing and lose the report.
+    fn patch(&self) -> Value {
+        json!({"metadata": {"uid": self.uid}, "status": self.status})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn report(uid: &str, status: Value) -> Report {
+        Report { uid: uid.into(), status: fields(status) }
+    }
+
+    #[test]
+    fn what_could_not_be_written_goes_with_the_next_report_of_the_same_worker_only() {
+        let lost = || Some(report("first", json!({"lostSince": "2026-11-15T10:00:00Z", "unfinished": 1})));
+        for (uid, status) in [
+            ("first", json!({"lostSince": "2026-11-15T10:00:00Z", "unfinished": 2})),
+            ("second", json!({"unfinished": 2})),
+        ] {
+            let next = report(uid, json!({"unfinished": 2})).after(lost());
+            assert_eq!(next.patch(), json!({"metadata": {"uid": uid}, "status": status}));
+        }
     }
 }

@@ -14,7 +14,11 @@ use jobferry_kubeio::{self as kubeio, Collection, Event};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
-use crate::{Shared, credentials, finalizer, link, paths, spawn};
+use crate::{
+    Shared, credentials, finalizer,
+    link::{self, KnownLoss},
+    paths, spawn,
+};
 
 /// How long placing waits, at the start, for workers that have not been asked yet: what they run may have been forgotten.
 pub(crate) const FIRST_LOOK: Duration = Duration::from_secs(5);
@@ -22,6 +26,7 @@ pub(crate) const FIRST_LOOK: Duration = Duration::from_secs(5);
 /// A connection that was started.
 struct Started {
     worker: Worker,
+    loss: KnownLoss,
     stop: CancellationToken,
 }
 
@@ -99,7 +104,7 @@ fn apply(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, worker: 
         stop(shared, started, &name);
     }
     let recorded = worker.status.as_ref().and_then(|status| status.identity.as_deref());
-    shared.index.add_worker(&name, recorded);
+    shared.index.add_worker(&name, worker.metadata.uid.as_deref().unwrap_or_default(), recorded);
     let touched = shared.index.change_worker(&name, |view| {
         view.labels = worker.metadata.labels.clone().unwrap_or_default();
         // One that is about to go gets no new work.
@@ -113,8 +118,9 @@ fn apply(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, worker: 
     }
     match started.entry(name) {
         Entry::Vacant(entry) => {
-            let stop = connect(shared, &worker);
-            entry.insert(Started { worker, stop });
+            let loss = KnownLoss::recorded_on(&worker);
+            let stop = connect(shared, &worker, &loss);
+            entry.insert(Started { worker, loss, stop });
         }
         Entry::Occupied(entry) => {
             let running = entry.into_mut();
@@ -132,9 +138,9 @@ fn is_deleted(worker: &Worker) -> bool {
     worker.metadata.deletion_timestamp.is_some()
 }
 
-fn connect(shared: &Arc<Shared>, worker: &Worker) -> CancellationToken {
+fn connect(shared: &Arc<Shared>, worker: &Worker, loss: &KnownLoss) -> CancellationToken {
     let stop = shared.shutdown.child_token();
-    spawn(shared, link::keep_connected(Arc::clone(shared), worker.clone(), stop.clone()));
+    spawn(shared, link::keep_connected(Arc::clone(shared), worker.clone(), loss.clone(), stop.clone()));
     stop
 }
 
@@ -155,7 +161,7 @@ fn reconnect(shared: &Arc<Shared>, running: &mut Started) {
     // Whoever answers by the new credentials may be another cluster: nothing is proved or created before it is known.
     let name = running.worker.metadata.name.as_deref().unwrap_or_default();
     shared.lanes.plan_all(shared.index.change_worker(name, |view| view.link = Link::Connecting));
-    running.stop = connect(shared, &running.worker);
+    running.stop = connect(shared, &running.worker, &running.loss);
 }
 
 fn stop(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, name: &str) {

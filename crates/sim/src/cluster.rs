@@ -1,8 +1,10 @@
 //! One cluster of a run: an API server, its controllers, a scripted node.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use jobferry_apiserver::{ApiServer, Snapshot};
+use jobferry_core::time::LOSS_NOTICED;
 use jobferry_testkit::fault::Faulty;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::Client;
@@ -10,6 +12,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use crate::admission::Rule;
+use crate::ear::Ear;
 use crate::etl;
 use crate::hub::Hub;
 use crate::node::{self, Machines};
@@ -228,7 +231,13 @@ impl Cluster {
     /// The client of a dispatcher of this manager, whose requests have fates.
     pub(crate) fn client_over(&self, link: &Arc<Link>, who: &str, home: &str) -> Client {
         let wire = Stale { wire: self.wire(who, Role::Dispatcher, home), link: Arc::clone(link) };
-        Client::new(Faulty::new(wire, Arc::clone(link) as _), "default")
+        let network = Faulty::new(wire, Arc::clone(link) as _);
+        Client::new(Ear::new(network, who, &self.name, &self.hub), "default")
+    }
+
+    /// How long dispatchers must miss a worker to take it for lost.
+    pub(crate) fn notices_loss_after(&self) -> Duration {
+        self.sabotage.map_or(LOSS_NOTICED, Sabotage::notices_loss_after)
     }
 
     /// Where everything comes together.

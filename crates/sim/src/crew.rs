@@ -148,6 +148,7 @@ impl Crew {
             let connect = Arc::clone(&roster) as Arc<dyn Connect>;
             let mut options = jobferry_dispatcher::Options::new(connect, Clock::clone(&clock), seed);
             options.streamed_lists = streamed_lists;
+            options.notice_loss_after = self.manager.notices_loss_after();
             options.kinds = self.manager.mixed.then(Table::default);
             let canary = Dice::new(self.seed, "canary").per_mille(200);
             options.canary = (canary && self.weather.faults().has(Fault::Canary)).then(|| SYSTEM_NAMESPACE.into());
@@ -159,7 +160,7 @@ impl Crew {
                 options.lease = Some(Lease { namespace, name, identity: who.into() });
             }
             self.manager.hub().disturb(name);
-            self.manager.hub().log.say(format_args!("-- {who} starts"));
+            self.manager.hub().begins(who);
             tokio::select! { biased;
                 () = life.stop.cancelled() => {}
                 // The management cluster did not answer: whoever supervises it starts it again.

@@ -115,8 +115,18 @@ impl Hub {
     /// This is who a cluster is from now on, and these are its Jobs.
     pub(crate) fn turned_back(&self, cluster: &str, identity: String, jobs: &[JobFacts]) {
         let mut state = self.lock();
-        state.truth.identify(cluster, identity);
-        state.truth.turn_back(cluster, jobs);
+        state.truth.turn_back(cluster, identity, jobs);
+    }
+
+    /// A dispatcher starts.
+    pub(crate) fn begins(&self, who: &str) {
+        self.log.say(format_args!("-- {who} starts"));
+        self.lock().truth.begins(who, Instant::now());
+    }
+
+    /// A dispatcher that is connected with a cluster hears something of it.
+    pub(crate) fn heard(&self, who: &str, cluster: &str) {
+        self.lock().truth.heard(who, cluster, Instant::now());
     }
 
     /// A dispatcher that works for this manager created a Job.

@@ -27,6 +27,7 @@ pub mod checkers;
 mod cluster;
 mod crew;
 mod dice;
+mod ear;
 mod etl;
 mod facts;
 mod faults;

@@ -18,28 +18,39 @@ pub struct AtTheWire {
     pub promises: &'static [&'static str],
     /// Within how many seeds.
     pub within: u64,
+    /// Of worlds with these faults.
+    pub faults: &'static str,
 }
 
 /// Bugs that the seeds find.
-pub const AT_THE_WIRE: [AtTheWire; 7] = [
+pub const AT_THE_WIRE: [AtTheWire; 9] = [
     AtTheWire {
         sabotage: Sabotage::NoVersion,
         what: "status writes without resourceVersion",
         promises: &["never-twice", "never-again", "legal", "budget"],
         within: 40,
+        faults: "all",
     },
-    AtTheWire { sabotage: Sabotage::NoUidOnDelete, what: "deletes without a UID", promises: &["own-only"], within: 5 },
+    AtTheWire {
+        sabotage: Sabotage::NoUidOnDelete,
+        what: "deletes without a UID",
+        promises: &["own-only"],
+        within: 5,
+        faults: "all",
+    },
     AtTheWire {
         sabotage: Sabotage::FalseGone,
         what: "a workload counts as gone without proof",
         promises: &["budget", "calm"],
         within: 20,
+        faults: "all",
     },
     AtTheWire {
         sabotage: Sabotage::RawStatus,
         what: "a status that was not projected",
         promises: &["legal"],
         within: 5,
+        faults: "all",
     },
     AtTheWire {
         sabotage: Sabotage::NoMarks,
@@ -47,18 +58,35 @@ pub const AT_THE_WIRE: [AtTheWire; 7] = [
         // It is not found again, or is taken for altered and deleted, over and over.
         promises: &["own-only", "budget", "calm", "progress"],
         within: 5,
+        faults: "all",
     },
     AtTheWire {
         sabotage: Sabotage::UnwrittenEnd,
         what: "the end of a workload taken as written before it is",
         promises: &["never-lost"],
         within: 5,
+        faults: "all",
     },
     AtTheWire {
         sabotage: Sabotage::UnsentDelete,
         what: "an orphan taken as deleted before it is",
         promises: &["clean"],
         within: 5,
+        faults: "all",
+    },
+    AtTheWire {
+        sabotage: Sabotage::NoIdentity,
+        what: "whoever answers at a worker's address taken for that worker",
+        promises: &["calm"],
+        within: 60,
+        faults: "rebuilt,crash,twins",
+    },
+    AtTheWire {
+        sabotage: Sabotage::HastyLoss,
+        what: "a short disconnect, or a loss that an earlier dispatcher recorded, taken for a loss at once",
+        promises: &["calm"],
+        within: 40,
+        faults: "all",
     },
 ];
 
@@ -86,7 +114,7 @@ const ONE: Budget = Budget { faults: 1, ..QUIET };
 ///
 /// [`Flaw::NoWindow`] is not among them: what a mirror is made of is read again, or dropped, when its window is over, and a
 /// record that has changed by then stops the create. The window only makes it sure that no more time passes after that.
-pub const IN_THE_MODEL: [InTheModel; 9] = [
+pub const IN_THE_MODEL: [InTheModel; 10] = [
     InTheModel {
         flaw: Flaw::NoVersion,
         what: "status writes without resourceVersion",
@@ -144,6 +172,14 @@ pub const IN_THE_MODEL: [InTheModel; 9] = [
         is_long: false,
     },
     InTheModel {
+        flaw: Flaw::NoEpoch,
+        what: "a mirror that is not where the record says taken for stale, whatever its epoch",
+        world: "a refusal",
+        budget: Budget { refusals: 1, ..ONE },
+        promise: "calm",
+        is_long: false,
+    },
+    InTheModel {
         flaw: Flaw::NoGuard,
         what: "a finished mirror deleted as soon as its workload is gone",
         world: "the user deletes",
@@ -175,7 +211,7 @@ pub struct Found {
 impl AtTheWire {
     /// Runs seeds until a promise is broken.
     pub fn find(&self) -> Result<Option<Found>, RunError> {
-        let settings = Settings { sabotage: Some(self.sabotage), ..Settings::default() };
+        let settings = Settings { sabotage: Some(self.sabotage), faults: self.faults.parse()?, ..Settings::default() };
         for seed in 1..=self.within {
             if let Some((found, _)) = run(seed, &settings)?.violations.into_iter().next() {
                 let (promise, needed, story) = (found.promise, format!("seed {seed}"), found.to_string());

@@ -16,7 +16,7 @@ use crate::checkers::{self, Rest, Violation};
 use crate::cluster::{Clock, Cluster, Site, ahead, virtual_clock};
 use crate::crew::{Crew, Secrets};
 use crate::dice::{Dice, fnv};
-use crate::faults::{Fault, FaultSet};
+use crate::faults::{Fault, FaultSet, UnknownFault};
 use crate::hub::Hub;
 use crate::log::Log;
 use crate::sabotage::Sabotage;
@@ -93,6 +93,9 @@ pub enum RunError {
     /// The world could not be built.
     #[error("the world of seed {0} could not be built: {1}")]
     SetUp(u64, CallError),
+    /// It is to have faults that there are not.
+    #[error(transparent)]
+    Fault(#[from] UnknownFault),
 }
 
 /// Runs the world of a seed on a thread and a clock of its own.

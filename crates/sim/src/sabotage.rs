@@ -1,9 +1,12 @@
 //! Planted bugs: a protection is taken out of the dispatcher's requests, or out of the answers that it relies on, on their
 //! way. The dispatcher itself stays the one that ships. A simulator that does not find these proves nothing.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use jobferry_api::{annotations, labels};
+use jobferry_core::time::LOSS_NOTICED;
 use jobferry_testkit::fault::Asked;
 use serde_json::{Value, json};
 
@@ -26,11 +29,16 @@ pub enum Sabotage {
     UnwrittenEnd,
     /// An orphan is taken as deleted before it is.
     UnsentDelete,
+    /// Whoever answers at a worker's address is taken for that worker.
+    NoIdentity,
+    /// A worker is lost as soon as it does not answer: a short disconnect counts, and a clock that an earlier dispatcher
+    /// started fires at once.
+    HastyLoss,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 9] = [
         Self::NoVersion,
         Self::NoUidOnDelete,
         Self::FalseGone,
@@ -38,6 +46,8 @@ impl Sabotage {
         Self::NoMarks,
         Self::UnwrittenEnd,
         Self::UnsentDelete,
+        Self::NoIdentity,
+        Self::HastyLoss,
     ];
 
     /// What the server gets to see of a request.
@@ -60,8 +70,19 @@ impl Sabotage {
         value.to_string().into()
     }
 
+    /// How long a worker must be missed to count as lost.
+    pub(crate) const fn notices_loss_after(self) -> Duration {
+        match self {
+            Self::HastyLoss => Duration::ZERO,
+            _ => LOSS_NOTICED,
+        }
+    }
+
     /// A lie in place of the server's answer; the server sees nothing of the request.
     pub(crate) fn answer(self, cluster: &str, asked: &Asked, body: &[u8]) -> Option<(StatusCode, Value)> {
+        if self == Self::NoIdentity && asked.path == "/api/v1/namespaces/kube-system" && !is_manager(cluster) {
+            return Some((StatusCode::OK, json!({"metadata": {"uid": format!("identity-of-{cluster}")}})));
+        }
         let (_, name) = asked.path.strip_prefix("/apis/batch/v1/namespaces/")?.split_once("/jobs/")?;
         let absent = || {
             let details = json!({"name": name, "group": "batch", "kind": "jobs"});

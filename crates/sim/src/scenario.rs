@@ -201,7 +201,7 @@ fn policies(dice: &mut Dice) -> Vec<Value> {
         json!({}),
         json!({"keepFinished": "10s"}),
         json!({"keepFinished": "5m"}),
-        json!({"onWorkerLost": {"action": "Fail", "after": "1m"}}),
+        json!({"onWorkerLost": {"action": "Fail", "after": "10s"}}),
         json!({"onWorkerLost": {"action": "Fail", "after": "5m"}}),
         json!({"workers": {"matchLabels": {"zone": "a"}}}),
         json!({"workers": {"matchLabels": {"zone": "nowhere"}}}),

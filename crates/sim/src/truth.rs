@@ -48,6 +48,10 @@ pub struct Truth {
     made: BTreeMap<String, String>,
     /// Who each cluster is at present.
     identities: BTreeMap<String, String>,
+    /// When each dispatcher started.
+    begun: BTreeMap<String, Instant>,
+    /// When a dispatcher, connected with a cluster, last heard of it: dispatcher, cluster, the identity of that.
+    heard: BTreeMap<(String, String, String), Instant>,
     /// Until when each cluster and dispatcher was in trouble last, by what it was.
     trouble: BTreeMap<(String, &'static str), Instant>,
     /// Counts what happened, to tell before from after.
@@ -78,6 +82,8 @@ pub struct History {
     pub resurrected: bool,
     /// Somebody else wrote that it has come to its end.
     pub ended_by_others: bool,
+    /// The cluster that was replaced by another one when it had a mirror of it.
+    pub lost_with: Option<String>,
     /// Its end was written before a mirror of it had come to one.
     pub ended_first: bool,
     /// An old controller of the manager ran it as well.
@@ -148,8 +154,20 @@ impl Truth {
         self.identities.get(cluster).map(String::as_str)
     }
 
-    pub(crate) fn identify(&mut self, cluster: &str, identity: String) {
-        self.identities.insert(cluster.to_owned(), identity);
+    /// The last moment at which a dispatcher cannot have missed the cluster of this identity: it was just starting, or
+    /// heard of it.
+    pub fn last_in_touch(&self, who: &str, cluster: &str, identity: &str) -> Option<Instant> {
+        let heard = self.heard.get(&(who.to_owned(), cluster.to_owned(), identity.to_owned()));
+        heard.max(self.begun.get(who)).copied()
+    }
+
+    pub(crate) fn begins(&mut self, who: &str, at: Instant) {
+        self.begun.insert(who.to_owned(), at);
+    }
+
+    pub(crate) fn heard(&mut self, who: &str, cluster: &str, at: Instant) {
+        let Some(identity) = self.identities.get(cluster).cloned() else { return };
+        self.heard.insert((who.to_owned(), cluster.to_owned(), identity), at);
     }
 
     /// Whether anything was in trouble at or after this moment: a dispatcher, or one of these clusters.
@@ -189,8 +207,10 @@ impl Truth {
         self.made.insert(job.uid.clone(), manager.to_owned());
     }
 
-    /// A cluster now has these Jobs and no others: it was restored or rebuilt.
-    pub(crate) fn turn_back(&mut self, cluster: &str, jobs: &[JobFacts]) {
+    /// A cluster, of this identity, now has these Jobs and no others: it was restored or rebuilt.
+    pub(crate) fn turn_back(&mut self, cluster: &str, identity: String, jobs: &[JobFacts]) {
+        let known = self.identities.insert(cluster.to_owned(), identity);
+        let is_another = known.is_some_and(|known| Some(known.as_str()) != self.identity(cluster));
         let before: Vec<JobFacts> = self.jobs(cluster).cloned().collect();
         let gone = before.iter().filter(|job| jobs.iter().all(|now| now.name != job.name)).map(|job| (job, None));
         let there = jobs.iter().map(|job| (job, Some(job)));
@@ -208,8 +228,11 @@ impl Truth {
                     history.forgotten = true;
                     history.resurrected |= history.deleted && is_there;
                     history.deleted = !is_there;
-                } else {
-                    (history.turned_back, history.meddled) = (true, true);
+                    continue;
+                }
+                (history.turned_back, history.meddled) = (true, true);
+                if is_another {
+                    history.lost_with = Some(cluster.to_owned());
                 }
             }
         }

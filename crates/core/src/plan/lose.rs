@@ -11,7 +11,7 @@ use crate::{
     action::Action,
     placement::{KindLink, Link, WorkerView},
     record::Placement,
-    time::{LOSS_NOTICED, QUARANTINE, WAITING_INTERVAL},
+    time::{QUARANTINE, WAITING_INTERVAL},
 };
 
 /// From this many workers on, the loss of more than half of them is taken for a fault on our side.
@@ -42,7 +42,8 @@ impl Case<'_> {
         let left = Duration::try_from(due.duration_since(now.wall)).unwrap_or_default();
         // Nor before a create that may be under way has landed: it would run what was given up.
         let placed = self.known.memory.placement_seen.as_ref().map(|(_, _, seen)| *seen + QUARANTINE);
-        let act_at = (loss.noticed + LOSS_NOTICED).max(now.monotonic + left).max(placed.unwrap_or_default());
+        let act_at =
+            (loss.noticed + self.around.notice_loss_after).max(now.monotonic + left).max(placed.unwrap_or_default());
         if act_at > now.monotonic {
             actions.push(Action::WakeAt(act_at));
             return;

@@ -7,22 +7,29 @@ use job_api::conditions::{self, COMPLETE, FAILED};
 use super::{Case, delete};
 use crate::{
     action::{Action, Alarm},
-    knowledge::{Knowledge, Surroundings},
+    knowledge::{Knowledge, Memory, Surroundings},
     time::{ORPHAN_PAUSE, QUARANTINE},
+    workload::Mirror,
 };
 
 /// The workload is not on the manager any more. A list or a watch event does not prove that; a fresh read does, if the
-/// manager is not older than the mirror.
+/// manager is not older than any of the mirrors.
 pub(super) fn retire(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
     let Some((_, mirror)) = known.present().find(|(_, mirror)| !mirror.deleting) else { return Vec::new() };
-    match known.memory.gone {
+    let Memory { gone, owner_seen, .. } = known.memory;
+    // One whose stamp was taken off tells nothing, unless we saw its workload go.
+    let is_younger = |mirror: &Mirror, version| match mirror.manager_version {
+        Some(stamp) => version < stamp,
+        None => !owner_seen && !mirror.deleting,
+    };
+    match gone {
         None => vec![Action::ProveGone { namespace: mirror.namespace.clone(), name: mirror.name.clone() }],
-        // One whose stamp was taken off tells nothing, unless we saw its workload go.
-        Some(version) if mirror.manager_version.map_or(!known.memory.owner_seen, |stamp| version < stamp) => {
+        // Whichever of them it is, it was made of a workload that this manager does not know yet.
+        Some(version) if let Some((_, mirror)) = known.present().find(|(_, mirror)| is_younger(mirror, version)) => {
             vec![Action::Alarm(Alarm::ManagerRestored(format!("{}/{}", mirror.namespace, mirror.name)))]
         }
         // Many at once that nobody here ever saw look more like a mistake of ours than like work that is gone.
-        Some(_) if !known.memory.owner_seen && !around.may_delete_orphan => {
+        Some(_) if !owner_seen && !around.may_delete_orphan => {
             vec![Action::WakeAt(around.now.monotonic + ORPHAN_PAUSE)]
         }
         Some(_) => let_go(known, around),

@@ -17,7 +17,7 @@ use crate::{
     placement::Link,
     policy::{Policies, Policy},
     refusal::{Ground, Refusal},
-    time::{CREATE_WINDOW, Now, ORPHAN_PAUSE, QUARANTINE, RECORD_AGAIN, STATUS_INTERVAL},
+    time::{CREATE_WINDOW, LOSS_NOTICED, Now, ORPHAN_PAUSE, QUARANTINE, RECORD_AGAIN, STATUS_INTERVAL},
 };
 use job_api::Rules;
 use k8s_openapi::jiff::Timestamp;
@@ -152,6 +152,7 @@ impl World {
             rules: Rules::newest(),
             leading_since: Duration::ZERO,
             leads_alone: self.leads_alone,
+            notice_loss_after: LOSS_NOTICED,
             may_delete_orphan: self.may_delete_orphan,
             now: self.now,
         };

@@ -11,7 +11,7 @@ use jobferry_core::{
     plan::plan,
     policy::Policies,
     record::Placement,
-    time::Now,
+    time::{LOSS_NOTICED, Now},
     workload::{Mirror, Workload},
 };
 use k8s_openapi::api::batch::v1::Job;
@@ -86,6 +86,7 @@ fn planned(workload: &Value) -> Vec<Action> {
             rules: Rules::newest(),
             leading_since: std::time::Duration::ZERO,
             leads_alone: true,
+            notice_loss_after: LOSS_NOTICED,
             may_delete_orphan: true,
             now,
         },

@@ -80,6 +80,13 @@ impl Trap {
             (cluster, "server", proxy("file"), "only https servers are dialled"),
             (cluster, "server", json!("https://a@169.254.169.254"), "`cluster.server` is not allowed"),
             (cluster, "server", json!("https://169.254.169.254/latest"), "link-local addresses are not dialled"),
+            (cluster, "server", json!("https://[::ffff:169.254.169.254]"), "link-local addresses are not dialled"),
+            (cluster, "server", json!("https://[64:ff9b::a9fe:a9fe]"), "link-local addresses are not dialled"),
+            (cluster, "server", json!("https://[fe90::1]:6443"), "link-local addresses are not dialled"),
+            (cluster, "server", json!("https://2852039166"), "link-local addresses are not dialled"),
+            (cluster, "server", json!("https://0xa9fea9fe"), "link-local addresses are not dialled"),
+            (cluster, "server", json!("https://0251.0376.0251.0376"), "link-local addresses are not dialled"),
+            (cluster, "server", json!("https://2130706433"), "write https://host:port"),
             (cluster, "server", json!("https://host/?x=y"), "write https://host:port"),
             (cluster, "tls-server-name", json!({}), "`cluster.tls-server-name` is missing or has the wrong type"),
             (context, "extensions", json!([]), "`context.extensions` is not allowed"),
@@ -112,19 +119,47 @@ async fn hostile_kubeconfigs_are_refused_and_nothing_is_run_read_or_dialled() {
 }
 
 #[tokio::test]
+async fn among_several_contexts_none_is_chosen_for_the_user() {
+    let trap = Trap::set();
+    for current in [None, Some(Value::Null), Some(json!(""))] {
+        let mut kubeconfig = trap.kubeconfig();
+        kubeconfig["contexts"] =
+            json!(["c", "d"].map(|name| json!({"name": name, "context": {"cluster": "k", "user": "u"}})));
+        match &current {
+            Some(value) => kubeconfig["current-context"] = value.clone(),
+            None => drop(kubeconfig.as_object_mut().unwrap().remove("current-context")),
+        }
+        let refusal = refusal(kubeconfig.to_string().as_bytes()).await;
+        assert!(refusal.contains("`current-context` is missing or has the wrong type"), "{current:?}: {refusal}");
+        assert!(trap.is_untouched(), "{current:?}");
+    }
+}
+
+#[tokio::test]
 async fn what_is_not_even_a_kubeconfig_is_refused_in_time_and_space() {
     let bomb = (0..40).map(|n| format!("k{}: &k{} [*k{n}, *k{n}, *k{n}]\n", n + 1, n + 1));
     let bomb = format!("k0: &k0 [x]\n{}", bomb.collect::<String>());
     let deep = "[".repeat(100_000);
-    for (text, what) in [
-        (b"\xff\xfe".as_slice(), "no text"),
-        (b"", "nothing"),
-        (b"- 1\n- 2\n", "a list"),
-        (b"a: 1\n---\nb: 2\n", "two documents"),
-        (b"a: *unknown\n", "an alias of nothing"),
-        (bomb.as_bytes(), "a billion laughs"),
-        (deep.as_bytes(), "a deep hole"),
+    for (text, what, words) in [
+        (b"\xff\xfe".as_slice(), "no text", "invalid utf-8"),
+        (b"", "nothing", "`kubeconfig` is missing or has the wrong type"),
+        (b"- 1\n- 2\n", "a list", "`kubeconfig` is missing or has the wrong type"),
+        (b"a: 1\n---\nb: 2\n", "two documents", "multiple YAML documents"),
+        (b"a: *unknown\n", "an alias of nothing", "unknown anchor"),
+        (bomb.as_bytes(), "a billion laughs", "budget breached"),
+        (deep.as_bytes(), "a deep hole", "recursion limit exceeded"),
     ] {
-        assert_ne!(refusal(text).await, "it was accepted", "{what}");
+        let refusal = refusal(text).await;
+        assert!(refusal.contains(words), "{what}: {refusal}");
+    }
+}
+
+#[tokio::test]
+async fn why_a_kubeconfig_is_refused_does_not_quote_it() {
+    for broken in
+        ["token: secret\n  bad: [", "token: secret\ntoken: *unknown", "token: secret\n---\na: 1", "token: \"secret"]
+    {
+        let refusal = refusal(broken.as_bytes()).await;
+        assert!(refusal.contains("line") && !refusal.contains("secret"), "{broken:?}: {refusal}");
     }
 }

@@ -9,7 +9,7 @@ use jobferry_core::{
     patch,
     record::{Placement, Record},
     time::WRITE_DEADLINE,
-    workload::{Told, Workload},
+    workload::{Errand, Told, Workload},
 };
 use jobferry_kubeio::{self as kubeio, Patch};
 use k8s_openapi::api::batch::v1::JobStatus;
@@ -49,7 +49,7 @@ pub(super) async fn record_placement(
         let gone = "the management cluster's admission took it off";
         return Err(log("record where the workload goes", uid, &gone));
     }
-    shared.lanes.hand_over(worker, uid);
+    shared.lanes.hand_over(worker, uid, Errand::Start);
     Ok(())
 }
 

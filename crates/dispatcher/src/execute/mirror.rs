@@ -225,8 +225,9 @@ pub(super) fn learn(shared: &Arc<Shared>, kind: &KindRef, asked: Asked<'_>, answ
     Err(Unfinished::Again)
 }
 
-/// Whether pods of this workload are left on the worker: evidence that a mirror existed. A worker that does not let us
-/// look gives none.
+/// Whether pods of this workload are left on the worker: evidence that a mirror existed. No pods prove nothing, for they go
+/// with their mirror: that it is absent is what the read of its name has shown. So a worker that does not let us look
+/// gives no evidence, and is used all the same.
 async fn has_pods(client: &Client, uid: &str, namespace: &str) -> Result<bool, Unfinished> {
     #[derive(Deserialize)]
     struct List {
@@ -236,7 +237,10 @@ async fn has_pods(client: &Client, uid: &str, namespace: &str) -> Result<bool, U
     let path = format!("/api/v1/namespaces/{namespace}/pods?limit=1&labelSelector={selector}");
     match kubeio::get::<List>(client, &path, WRITE_DEADLINE).await {
         Ok(list) => Ok(!list.items.is_empty()),
-        Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 403) => Ok(false),
+        Err(error) if error.refusal().is_some_and(|refusal| refusal.code == 403) => {
+            tracing::warn!(uid, %error, "may not look for pods; whether they are left of a mirror that is gone is unknown");
+            Ok(false)
+        }
         Err(error) => Err(failed("look for pods", uid, &error)),
     }
 }

@@ -10,7 +10,7 @@ use jobferry_core::{
     placement::{CREATE_SLOTS, Link},
     record::{Placement, Record},
     refusal::{Ground, Refusal},
-    time::{Now, ORPHAN_BATCH},
+    time::{LOSS_NOTICED, Now, ORPHAN_BATCH},
     workload::Mirror,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -53,12 +53,13 @@ fn index(workers: &[&str]) -> Index {
 }
 
 fn go_live(index: &Index, name: &str) -> Vec<Uid> {
-    index.add_worker(name, None);
+    index.add_worker(name, &format!("worker-{name}"), None);
     index.change_worker(name, |worker| worker.link = Link::Live { identity: format!("id-{name}") })
 }
 
 fn plan_of(index: &Index, uid: &str) -> Planned {
-    index.plan(uid, Term { rules: Rules::newest(), since: Duration::ZERO, alone: true }, NOW)
+    let (rules, since) = (Rules::newest(), Duration::ZERO);
+    index.plan(uid, Term { rules, since, alone: true, notice_loss_after: LOSS_NOTICED }, NOW)
 }
 
 fn sighting(index: &Index, uid: &str, worker: &str) -> Option<Sighting> {
@@ -261,8 +262,8 @@ fn an_identity_belongs_to_one_worker_even_while_it_is_away() {
 #[test]
 fn the_worker_that_is_recorded_to_be_a_cluster_keeps_it_from_one_that_connects_first() {
     let index = Index::default();
-    index.add_worker("eu-1", Some("id"));
-    index.add_worker("eu-2", None);
+    index.add_worker("eu-1", "a", Some("id"));
+    index.add_worker("eu-2", "b", None);
     assert_eq!(index.claim_identity("eu-2", "id"), Err("eu-1".into()));
     assert_eq!(index.claim_identity("eu-1", "id"), Ok(()));
 }
@@ -324,7 +325,7 @@ fn what_one_worker_refuses_is_looked_at_again_when_another_one_opens() {
 #[test]
 fn after_a_restore_nothing_is_placed_before_every_worker_was_seen() {
     let index = index(&["eu-1"]);
-    index.add_worker("us-1", None);
+    index.add_worker("us-1", "c", None);
     index.apply_workload(workload("u1", 1));
     index.note_manager_version(40);
     assert_eq!(index.manager_version(), 40);
@@ -334,4 +335,16 @@ fn after_a_restore_nothing_is_placed_before_every_worker_was_seen() {
     assert!(index.survey().halted);
     assert_eq!(go_live(&index, "us-1"), ["u1"]);
     assert!(matches!(plan_of(&index, "u1").actions[..], [Action::RecordPlacement(_)]));
+}
+
+#[test]
+fn a_worker_that_is_registered_anew_is_another_one_of_the_same_name() {
+    let index = index(&[]);
+    let registered = || index.standings()["eu-1"].uid.clone();
+    index.add_worker("eu-1", "first", None);
+    index.add_worker("eu-1", "first", None);
+    assert_eq!(registered(), "first");
+    index.remove_worker("eu-1");
+    index.add_worker("eu-1", "second", None);
+    assert_eq!(registered(), "second");
 }

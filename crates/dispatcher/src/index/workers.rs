@@ -10,6 +10,17 @@ use jobferry_core::{
 
 use super::{Index, List, State, Uid};
 
+/// What people are told of a worker now and then.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Standing {
+    /// Of its `Worker` object.
+    pub(crate) uid: Uid,
+    /// How many unfinished workloads it has.
+    pub(crate) unfinished: u32,
+    /// Which kinds it lacks.
+    pub(crate) missing_kinds: Vec<MissingKind>,
+}
+
 impl Index {
     /// All Workers were listed: from now on a worker that is not known is not registered.
     pub(crate) fn know_all_workers(&self) -> Vec<Uid> {
@@ -28,7 +39,7 @@ impl Index {
     }
 
     /// A worker was registered. The cluster that it is recorded to be is its own, whoever else is faster to connect.
-    pub(crate) fn add_worker(&self, name: &str, recorded_identity: Option<&str>) {
+    pub(crate) fn add_worker(&self, name: &str, uid: &str, recorded_identity: Option<&str>) {
         let mut state = self.lock();
         if state.workers.contains_key(name) {
             return;
@@ -42,6 +53,7 @@ impl Index {
         if let Some(identity) = recorded_identity {
             state.identities.entry(identity.to_owned()).or_insert_with(|| name.to_owned());
         }
+        state.registered.insert(name.to_owned(), uid.to_owned());
         state.workers.insert(name.to_owned(), WorkerView { unacknowledged, unfinished, ..WorkerView::default() });
         state.settle_halts();
     }
@@ -87,6 +99,7 @@ impl Index {
     pub(crate) fn remove_worker(&self, name: &str) -> Vec<Uid> {
         let mut state = self.lock();
         state.workers.remove(name);
+        state.registered.remove(name);
         state.waiting.forget_worker(name);
         state.identities.retain(|_, worker| worker != name);
         state.settle_halts();
@@ -102,10 +115,15 @@ impl Index {
         touched
     }
 
-    /// How many unfinished workloads each worker has, and which kinds it lacks.
-    pub(crate) fn standings(&self) -> BTreeMap<String, (u32, Vec<MissingKind>)> {
-        let standing = |worker: &WorkerView| (worker.unfinished, worker.missing_kinds());
-        self.lock().workers.iter().map(|(name, worker)| (name.clone(), standing(worker))).collect()
+    /// How all workers stand, by name.
+    pub(crate) fn standings(&self) -> BTreeMap<String, Standing> {
+        let state = self.lock();
+        let standing = |name: &str, worker: &WorkerView| Standing {
+            uid: state.registered.get(name).cloned().unwrap_or_default(),
+            unfinished: worker.unfinished,
+            missing_kinds: worker.missing_kinds(),
+        };
+        state.workers.iter().map(|(name, worker)| (name.clone(), standing(name, worker))).collect()
     }
 
     pub(crate) fn worker(&self, name: &str) -> Option<WorkerView> {

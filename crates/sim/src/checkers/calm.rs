@@ -1,39 +1,97 @@
-//! calm: nothing that runs as it should is stopped by a disconnect, a restart or a doubt of ours.
+//! calm: nothing that runs as it should is stopped, or given up, because of a disconnect, a restart or a doubt of ours.
+//!
+//! A workload may be given up when its worker is lost, but not before the dispatcher that does it has missed that worker
+//! for a minute; or when somebody deleted its mirror, but not because another cluster has none.
+
+use std::collections::BTreeSet;
 
 use http::Method;
+use jobferry_api::conditions;
+use jobferry_core::time::LOSS_NOTICED;
+use serde_json::Value;
+use tokio::time::Instant;
 
 use super::{Checker, Seen, Violation, words};
-use crate::facts::JobFacts;
+use crate::facts::{JobFacts, PlacementFacts};
+use crate::hub::Exchange;
 use crate::truth::{Role, Truth, is_manager};
 
-pub(super) struct Calm;
+#[derive(Default)]
+pub(super) struct Calm {
+    /// Workloads that were given up. Once that is decided, whoever leads then brings it to its end.
+    given_up: BTreeSet<String>,
+}
 
 impl Checker for Calm {
     fn see(&mut self, seen: &Seen<'_>, truth: &Truth) -> Vec<Violation> {
         let Seen::Asked(exchange) = seen else { return Vec::new() };
-        let is_delete = exchange.role == Role::Dispatcher && exchange.method == Method::DELETE;
-        if !is_delete || is_manager(&exchange.cluster) || !exchange.succeeded() {
+        if exchange.role != Role::Dispatcher || !exchange.succeeded() {
             return Vec::new();
         }
-        // What the worker's admission made unusable is taken back.
-        let altered = |mirror: &JobFacts| !mirror.is_mirror() || mirror.epoch.is_none() || mirror.delegated;
-        let live = |mirror: &&JobFacts| mirror.ending.is_none() && !mirror.deleting && !altered(mirror);
-        let Some(mirror) = exchange.target.as_ref().filter(live) else { return Vec::new() };
-        let Some(uid) = &mirror.origin_uid else { return Vec::new() };
-        let workload = truth.workloads().find(|workload| workload.uid == *uid);
-        let Some(workload) = workload.filter(|workload| !workload.deleting && workload.ending.is_none()) else {
-            return Vec::new();
-        };
-        // One that came after the recorded mirror was deleted by somebody is a second run.
-        let is_current = workload.placement.as_ref().is_some_and(|at| {
-            at.worker == exchange.cluster
-                && Some(at.epoch) == mirror.epoch
-                && at.mirror.as_ref().is_none_or(|recorded| *recorded == mirror.uid)
-        });
-        if !is_current {
-            return Vec::new();
+        match (is_manager(&exchange.cluster), &exchange.method) {
+            (false, &Method::DELETE) => deleted_while_it_ran(exchange, truth).into_iter().collect(),
+            (true, &Method::PATCH) => self.given_up_too_soon(exchange, truth).into_iter().collect(),
+            _ => Vec::new(),
         }
-        let what = format!("{} deleted the running mirror of {} on {}", exchange.who, workload.name, exchange.cluster);
-        vec![Violation { promise: "calm", about: words(truth, uid), what }]
     }
+}
+
+fn deleted_while_it_ran(exchange: &Exchange, truth: &Truth) -> Option<Violation> {
+    // What the worker's admission made unusable is taken back.
+    let altered = |mirror: &JobFacts| !mirror.is_mirror() || mirror.epoch.is_none() || mirror.delegated;
+    let live = |mirror: &&JobFacts| mirror.ending.is_none() && !mirror.deleting && !altered(mirror);
+    let mirror = exchange.target.as_ref().filter(live)?;
+    let uid = mirror.origin_uid.as_ref()?;
+    let workload = truth.workloads().find(|workload| workload.uid == *uid)?;
+    if workload.deleting || workload.ending.is_some() {
+        return None;
+    }
+    // One that came after the recorded mirror was deleted by somebody is a second run.
+    let is_current = workload.placement.as_ref().is_some_and(|at| {
+        at.worker == exchange.cluster
+            && Some(at.epoch) == mirror.epoch
+            && at.mirror.as_ref().is_none_or(|recorded| *recorded == mirror.uid)
+    });
+    let what = format!("{} deleted the running mirror of {} on {}", exchange.who, workload.name, exchange.cluster);
+    is_current.then(|| Violation { promise: "calm", about: words(truth, uid), what })
+}
+
+impl Calm {
+    fn given_up_too_soon(&mut self, exchange: &Exchange, truth: &Truth) -> Option<Violation> {
+        let workload = exchange.target.as_ref().filter(|workload| workload.ending.is_none())?;
+        let (reason, at) = (failure(&exchange.body)?, workload.placement.as_ref()?);
+        if !self.given_up.insert(workload.uid.clone()) {
+            return None;
+        }
+        let why_not = match reason.as_str() {
+            conditions::REASON_WORKER_LOST => still_in_touch(&exchange.who, at, truth),
+            conditions::REASON_MIRROR_DELETED => asked_another_cluster(workload, at, truth),
+            _ => None,
+        }?;
+        let what = format!("{} gave {} up ({reason}), and {why_not}", exchange.who, workload.name);
+        Some(Violation { promise: "calm", about: words(truth, &workload.uid), what })
+    }
+}
+
+/// For which reason this write fails a Job, if it does.
+fn failure(body: &[u8]) -> Option<String> {
+    let body: Value = serde_json::from_slice(body).ok()?;
+    let fails = |condition: &&Value| {
+        let is_end = ["FailureTarget", "Failed"].iter().any(|kind| condition["type"] == *kind);
+        is_end && condition["status"] == "True"
+    };
+    let failed = body["status"]["conditions"].as_array()?.iter().find(fails)?;
+    failed["reason"].as_str().map(str::to_owned)
+}
+
+fn still_in_touch(who: &str, at: &PlacementFacts, truth: &Truth) -> Option<String> {
+    let missed = Instant::now() - truth.last_in_touch(who, &at.worker, &at.identity)?;
+    let what = || format!("has missed {} for {:.1} s only", at.worker, missed.as_secs_f64());
+    (missed < LOSS_NOTICED).then(what)
+}
+
+/// Where the mirror was, there is another cluster now: that it has none says nothing.
+fn asked_another_cluster(workload: &JobFacts, at: &PlacementFacts, truth: &Truth) -> Option<String> {
+    let lost_with = truth.history(&workload.uid)?.lost_with.as_ref()?;
+    (*lost_with == at.worker).then(|| format!("{} is another cluster now", at.worker))
 }

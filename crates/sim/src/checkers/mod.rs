@@ -89,7 +89,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
         Box::new(never_twice::NeverTwice),
         Box::new(never_again::NeverAgain),
         Box::new(never_lost::NeverLost),
-        Box::new(calm::Calm),
+        Box::new(calm::Calm::default()),
         Box::new(own_only::OwnOnly),
         Box::new(clean::Clean),
         Box::new(legal::Legal),

@@ -13,7 +13,7 @@ use jobferry_core::plan::plan;
 use jobferry_core::policy::Policies;
 use jobferry_core::record::Placement;
 use jobferry_core::refusal::{Ground, Refusal};
-use jobferry_core::time::Now;
+use jobferry_core::time::{LOSS_NOTICED, Now};
 use jobferry_core::workload;
 use k8s_openapi::api::batch::v1::JobStatus;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -110,6 +110,7 @@ impl Book {
             rules: Rules::newest(),
             leading_since: moment(mind.leads),
             leads_alone: false,
+            notice_loss_after: LOSS_NOTICED,
             may_delete_orphan: true,
             now,
         };

@@ -26,11 +26,13 @@ pub enum Flaw {
     NoWindow,
     /// What is not in the dispatcher's view does not exist: orphans are deleted without proof.
     NoProofOfGone,
+    /// Epochs are not compared: a mirror that is not where the record says is stale.
+    NoEpoch,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::NoVersion,
         Self::NoUid,
         Self::DeleteByOldView,
@@ -41,6 +43,7 @@ impl Flaw {
         Self::NoGuard,
         Self::NoWindow,
         Self::NoProofOfGone,
+        Self::NoEpoch,
     ];
 
     /// What the plan is told in place of what is known.
@@ -55,6 +58,7 @@ impl Flaw {
                 Self::NoProofOfGone => known.gone = true,
                 Self::RefusalIsProof => known.absent = refused_placement(known).or(known.absent),
                 Self::OldProof => known.absent = renewed_proof(known),
+                Self::NoEpoch => forget_epochs(known),
                 _ => {}
             }
         }
@@ -74,6 +78,18 @@ fn refused_placement(known: &Known) -> Option<Absent> {
 fn renewed_proof(known: &Known) -> Option<Absent> {
     let mirror = known.job.and_then(|job| job.record?.mirror);
     known.absent.map(|absent| Absent { mirror, ..absent })
+}
+
+/// Those of mirrors elsewhere than the record says: they are from before the first placement.
+fn forget_epochs(known: &mut Known) {
+    let Some(record) = known.job.and_then(|job| job.record) else { return };
+    for (worker, sight) in known.mirrors.iter_mut().enumerate() {
+        if let Some(Sight::Present(mirror) | Sight::Vanished(mirror)) = sight
+            && worker != usize::from(record.worker)
+        {
+            mirror.epoch = 0;
+        }
+    }
 }
 
 fn always_acknowledged(known: &Known) -> Option<(u8, Age)> {

@@ -1,7 +1,7 @@
 //! Workers that are lost, for a while or for good.
 
-use jobferry_sim::Truth;
 use jobferry_sim::stage::{Stage, job};
+use jobferry_sim::{Rule, Truth};
 use serde_json::json;
 
 use crate::{MANAGER, creates_on, prefer_w1, runs_in, until_running};
@@ -45,6 +45,36 @@ fn h07_a_recorded_loss_does_not_fail_a_workload_whose_worker_answers() {
         stage.start("d2");
         stage.wait(300).await;
         assert!(stage.truth(|truth| is_unfinished(truth, "train")));
+        stage.until_ended("train", "Complete").await;
+        stage.settle().await;
+    });
+}
+
+#[test]
+fn h07_a_recorded_loss_does_not_count_for_one_after_the_worker_has_answered() {
+    Stage::play(1, async |stage: &Stage| {
+        stage.policy(json!({"onWorkerLost": {"action": "Fail", "after": "10m"}})).await;
+        stage.start("d1");
+        stage.submit(&job("train", 3000)).await;
+        until_running(stage, "w1", "train").await;
+        stage.cut("w1", true);
+        stage.wait(200).await;
+        stage.kill("d1");
+        stage.wait(900).await;
+        stage.cut("w1", false);
+        stage.start("d2");
+        stage.wait(60).await;
+        // It answers, if only to refuse us; and then it is lost, as of now.
+        stage.impose("w1", Rule::Denied(401));
+        stage.cut("w1", true);
+        stage.wait(5).await;
+        stage.cut("w1", false);
+        stage.wait(60).await;
+        stage.cut("w1", true);
+        stage.wait(300).await;
+        assert!(stage.truth(|truth| is_unfinished(truth, "train")), "ten minutes are not over");
+        stage.lift("w1", Rule::Denied(401));
+        stage.cut("w1", false);
         stage.until_ended("train", "Complete").await;
         stage.settle().await;
     });

@@ -21,6 +21,25 @@ fn an_orphan_is_removed_only_after_the_manager_proved_its_owner_gone() {
 }
 
 #[test]
+fn the_youngest_of_several_mirrors_tells_that_the_manager_was_restored() {
+    for (eu_1, eu_2, leaving, is_restored) in [
+        (Some(40), Some(42), false, false),
+        (Some(40), Some(43), false, true),
+        (Some(43), Some(40), false, true),
+        (Some(40), Some(43), true, true),
+        (Some(40), None, false, true),
+        (Some(40), None, true, false),
+    ] {
+        let stamped = |manager_version, deleting| Mirror { manager_version, deleting, ..running() };
+        let two = world().without_workload().mirror_on("eu-1", stamped(eu_1, false));
+        let two = two.mirror_on("eu-2", stamped(eu_2, leaving));
+        let plan = two.remembering(Memory { gone: Some(42), ..Memory::default() }).plan();
+        let alarms = plan.iter().filter(|action| matches!(action, Action::Alarm(Alarm::ManagerRestored(_)))).count();
+        assert_eq!((alarms == 1, plan.contains(&delete_on("eu-1"))), (is_restored, !is_restored), "{eu_1:?} {eu_2:?}");
+    }
+}
+
+#[test]
 fn a_finished_mirror_guards_its_name_until_no_create_can_land_any_more() {
     let gone = |in_doubt| {
         let memory = Memory { gone: Some(42), in_doubt, ..Memory::default() };
