@@ -94,8 +94,8 @@ pub struct Memory {
     pub local_child: Option<String>,
     /// When (monotonic) a create of ours was last left without an answer: it may still land.
     pub in_doubt: Option<Duration>,
-    /// The manager answered a fresh read: this workload is gone. The version is the manager's own at that time.
-    pub gone: Option<u64>,
+    /// The manager answered a fresh read: this workload is gone.
+    pub gone: Option<Gone>,
     /// The UID of a mirror that a worker made something unusable of, and what that is. We delete it: it never counted.
     pub discarded: Option<Box<(String, Misfit)>>,
     /// The version of the workload over which the manager refused a status as illegal. The same one is not sent again
@@ -165,6 +165,15 @@ impl Absence {
     pub fn holds_for(&self, at: &Placement) -> bool {
         (self.epoch, &self.mirror) == (at.epoch, &at.mirror)
     }
+}
+
+/// That the manager has not had a workload any more.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Gone {
+    /// The manager's own version at that time.
+    pub version: u64,
+    /// When (monotonic) that was.
+    pub at: Duration,
 }
 
 /// What a plan may look at besides the workload itself.

@@ -22,11 +22,18 @@ pub(super) fn retire(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action>
         Some(stamp) => version < stamp,
         None => !owner_seen && !mirror.deleting,
     };
+    let prove = || vec![Action::ProveGone { namespace: mirror.namespace.clone(), name: mirror.name.clone() }];
     match gone {
-        None => vec![Action::ProveGone { namespace: mirror.namespace.clone(), name: mirror.name.clone() }],
-        // Whichever of them it is, it was made of a workload that this manager does not know yet.
-        Some(version) if let Some((_, mirror)) = known.present().find(|(_, mirror)| is_younger(mirror, version)) => {
-            vec![Action::Alarm(Alarm::ManagerRestored(format!("{}/{}", mirror.namespace, mirror.name)))]
+        None => prove(),
+        // Whichever of them it is, it was made of a workload that this manager does not know yet; or not any more, which its
+        // versions will tell when they have passed those from before.
+        Some(gone) if let Some((_, mirror)) = known.present().find(|(_, mirror)| is_younger(mirror, gone.version)) => {
+            let again = gone.at + ORPHAN_PAUSE;
+            if around.now.monotonic >= again {
+                return prove();
+            }
+            let alarm = Alarm::ManagerRestored(format!("{}/{}", mirror.namespace, mirror.name));
+            vec![Action::Alarm(alarm), Action::WakeAt(again)]
         }
         // Many at once that nobody here ever saw look more like a mistake of ours than like work that is gone.
         Some(_) if !owner_seen && !around.may_delete_orphan => {

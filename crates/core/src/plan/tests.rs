@@ -13,7 +13,7 @@ use crate::{
     custom::KindRef,
     forward::Forwarded,
     halts::Halt,
-    knowledge::{Absence, Activity, Memory, Sighting},
+    knowledge::{Absence, Activity, Gone, Memory, Sighting},
     placement::Link,
     policy::{Policies, Policy},
     refusal::{Ground, Refusal},

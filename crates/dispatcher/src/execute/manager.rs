@@ -6,6 +6,7 @@ use bytes::Bytes;
 use jobferry_core::{
     custom::KindRef,
     kind::digest,
+    knowledge::Gone,
     patch,
     record::{Placement, Record},
     time::WRITE_DEADLINE,
@@ -140,7 +141,8 @@ pub(super) async fn prove_gone(shared: &Arc<Shared>, uid: &str, namespace: &str,
         return Err(log("prove a workload gone", uid, &format!("another cluster, {identity}, answers as manager")));
     }
     let version = restored::manager_version(shared).await.map_err(|e| log("ask for the manager's version", uid, &e))?;
-    shared.index.remember(uid, |memory| memory.gone = Some(version));
+    let gone = Gone { version, at: shared.clock.now().monotonic };
+    shared.index.remember(uid, |memory| memory.gone = Some(gone));
     shared.lanes.plan_all([uid.to_owned()]);
     Ok(())
 }

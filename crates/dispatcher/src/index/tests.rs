@@ -6,7 +6,7 @@ mod kinds;
 use super::*;
 use jobferry_core::{
     claim::Misfit,
-    knowledge::Absence,
+    knowledge::{Absence, Gone},
     placement::{CREATE_SLOTS, Link},
     record::{Placement, Record},
     refusal::{Ground, Refusal},
@@ -298,7 +298,7 @@ fn mirrors_whose_workload_was_never_seen_are_deleted_in_batches() {
         let uid = format!("u{number}");
         let orphan = Mirror { manager_version: Some(1), ..mirror(&uid, &format!("m{number}"), 1) };
         index.apply_mirror("eu-1", orphan);
-        index.remember(&uid, |memory| memory.gone = Some(7));
+        index.remember(&uid, |memory| memory.gone = Some(Gone { version: 7, at: Duration::ZERO }));
     }
     assert_eq!(deletes(&index), ORPHAN_BATCH);
     assert_eq!(deletes(&index), ORPHAN_BATCH, "the same ones, planned again");

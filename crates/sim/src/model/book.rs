@@ -7,7 +7,7 @@ use std::time::Duration;
 use job_api::{Rules, SpecView, conditions, status::validate};
 use jobferry_api::{annotations, labels, managed_by};
 use jobferry_core::action::{Action, Alarm, Pods};
-use jobferry_core::knowledge::{Absence, Knowledge, Memory, Sighting, Surroundings};
+use jobferry_core::knowledge::{Absence, Gone, Knowledge, Memory, Sighting, Surroundings};
 use jobferry_core::placement::{Link, WorkerView};
 use jobferry_core::plan::plan;
 use jobferry_core::policy::Policies;
@@ -172,7 +172,7 @@ impl Book {
             absent: Self::absence(known),
             evidence: known.evidence.map(u32::from),
             in_doubt: known.in_doubt.map(moment),
-            gone: known.gone.then_some(u64::MAX),
+            gone: known.gone.then_some(Gone { version: u64::MAX, at: Duration::ZERO }),
             refusals: refusals.collect(),
             placement_seen: known.placement.map(|(epoch, since, age)| (epoch.into(), Time(wall(since)), moment(age))),
             ..Memory::default()

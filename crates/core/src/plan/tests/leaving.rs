@@ -2,6 +2,11 @@
 
 use super::*;
 
+/// A proof that the manager, at this version, has the workload no more.
+fn gone_at(version: u64) -> Gone {
+    Gone { version, at: NOW.monotonic }
+}
+
 #[test]
 fn a_deleted_workload_takes_its_mirror_along() {
     let deleting = json!("2026-11-15T10:00:00Z");
@@ -14,10 +19,21 @@ fn a_deleted_workload_takes_its_mirror_along() {
 fn an_orphan_is_removed_only_after_the_manager_proved_its_owner_gone() {
     let orphan = || world().without_workload().mirror_on("eu-1", running());
     assert_eq!(orphan().plan(), [Action::ProveGone { namespace: "ml".into(), name: "train".into() }]);
-    let proved = |version| orphan().remembering(Memory { gone: Some(version), ..Memory::default() }).plan();
+    let proved = |version| orphan().remembering(Memory { gone: Some(gone_at(version)), ..Memory::default() }).plan();
     assert_eq!(proved(42), [delete_on("eu-1")]);
     let restored = proved(41);
-    assert!(matches!(restored[..], [Action::Alarm(Alarm::ManagerRestored(_))]), "{restored:?}");
+    assert!(matches!(restored[..], [Action::Alarm(Alarm::ManagerRestored(_)), Action::WakeAt(_)]), "{restored:?}");
+}
+
+#[test]
+fn a_restored_manager_is_asked_again_about_an_orphan_now_and_then() {
+    let asked = |ago| {
+        let gone = Some(Gone { at: NOW.monotonic.checked_sub(ago).unwrap(), ..gone_at(41) });
+        let orphan = world().without_workload().mirror_on("eu-1", running());
+        orphan.remembering(Memory { gone, ..Memory::default() }).plan()
+    };
+    assert!(asked(Duration::ZERO).contains(&Action::WakeAt(NOW.monotonic + ORPHAN_PAUSE)));
+    assert_eq!(asked(ORPHAN_PAUSE), [Action::ProveGone { namespace: "ml".into(), name: "train".into() }]);
 }
 
 #[test]
@@ -33,7 +49,7 @@ fn the_youngest_of_several_mirrors_tells_that_the_manager_was_restored() {
         let stamped = |manager_version, deleting| Mirror { manager_version, deleting, ..running() };
         let two = world().without_workload().mirror_on("eu-1", stamped(eu_1, false));
         let two = two.mirror_on("eu-2", stamped(eu_2, leaving));
-        let plan = two.remembering(Memory { gone: Some(42), ..Memory::default() }).plan();
+        let plan = two.remembering(Memory { gone: Some(gone_at(42)), ..Memory::default() }).plan();
         let alarms = plan.iter().filter(|action| matches!(action, Action::Alarm(Alarm::ManagerRestored(_)))).count();
         assert_eq!((alarms == 1, plan.contains(&delete_on("eu-1"))), (is_restored, !is_restored), "{eu_1:?} {eu_2:?}");
     }
@@ -42,7 +58,7 @@ fn the_youngest_of_several_mirrors_tells_that_the_manager_was_restored() {
 #[test]
 fn a_finished_mirror_guards_its_name_until_no_create_can_land_any_more() {
     let gone = |in_doubt| {
-        let memory = Memory { gone: Some(42), in_doubt, ..Memory::default() };
+        let memory = Memory { gone: Some(gone_at(42)), in_doubt, ..Memory::default() };
         world().without_workload().mirror_on("eu-1", complete()).remembering(memory).plan()
     };
     assert_eq!(gone(None), [delete_on("eu-1")]);
@@ -53,7 +69,7 @@ fn a_finished_mirror_guards_its_name_until_no_create_can_land_any_more() {
 fn without_a_lease_a_finished_mirror_also_guards_against_creates_of_other_dispatchers() {
     let let_go = |leads_alone, seen| {
         let placement_seen = Some((1, placement().since, seen));
-        let memory = Memory { gone: Some(42), owner_seen: true, placement_seen, ..Memory::default() };
+        let memory = Memory { gone: Some(gone_at(42)), owner_seen: true, placement_seen, ..Memory::default() };
         let world = World { leads_alone, ..world() };
         world.without_workload().mirror_on("eu-1", complete()).remembering(memory).plan()
     };
@@ -65,7 +81,7 @@ fn without_a_lease_a_finished_mirror_also_guards_against_creates_of_other_dispat
 #[test]
 fn without_a_lease_the_placement_of_an_orphan_is_taken_for_as_young_as_its_first_sight() {
     let mut world = World { leads_alone: false, ..world() }.without_workload().mirror_on("eu-1", complete());
-    world.known.memory.gone = Some(42);
+    world.known.memory.gone = Some(gone_at(42));
     world.known.notice(&world.workers, NOW);
     assert_eq!(world.plan(), [Action::WakeAt(NOW.monotonic + QUARANTINE)]);
 }
@@ -73,7 +89,7 @@ fn without_a_lease_the_placement_of_an_orphan_is_taken_for_as_young_as_its_first
 #[test]
 fn orphans_that_nobody_here_ever_saw_are_deleted_in_batches() {
     let orphan = |owner_seen| {
-        let memory = Memory { gone: Some(42), owner_seen, ..Memory::default() };
+        let memory = Memory { gone: Some(gone_at(42)), owner_seen, ..Memory::default() };
         let world = World { may_delete_orphan: false, ..world() };
         world.without_workload().mirror_on("eu-1", running()).remembering(memory).plan()
     };
