@@ -169,7 +169,7 @@ const TABLE: [(Fault, &str, u64); 51] = [
     (MirrorHeld, "mirror-held", 1),
     (EndedByOthers, "ended-by-others", 1),
     (SecretMisled, "secret-misled", 1),
-    (WorkerDoubled, "worker-doubled", 1),
+    (WorkerDoubled, "worker-doubled", 0),
     (NamespaceDeleted, "namespace-deleted", 1),
     (NoBookmarks, "no-bookmarks", 0),
     (Canary, "canary", 0),

@@ -297,6 +297,7 @@ impl Truth {
                 || self.history(&workload.uid).is_some_and(|history| history.acted_on)
                 || self.waits_for_lost_worker(workload)
                 || self.waits_for_name(workload)
+                || self.waits_for_record(workload)
         };
         self.workloads().all(settled) && !self.has_orphans()
     }
@@ -307,6 +308,12 @@ impl Truth {
         let missing = workload.told.as_ref().is_some_and(|(_, reason)| reasons.contains(&reason.as_str()));
         let replaced = |at: &PlacementFacts| self.identity(&at.worker) != Some(&at.identity);
         missing && workload.placement.as_ref().is_some_and(replaced)
+    }
+
+    /// It says that the record of where it is was lost, and the mirror that would tell is gone too.
+    pub fn waits_for_record(&self, workload: &JobFacts) -> bool {
+        let lost = workload.told.as_ref().is_some_and(|(_, reason)| reason == conditions::REASON_RECORD_LOST);
+        lost && self.mirrors().all(|(_, mirror)| mirror.origin_uid.as_ref() != Some(&workload.uid))
     }
 
     /// It says that its worker refuses it, and another Job has its name there.

@@ -12,6 +12,7 @@ impl Checker for Progress {
         }
         let stuck = truth.workloads().filter(|workload| {
             let waits = matches!(&workload.told, Some((false, _))) || truth.waits_for_lost_worker(workload);
+            let waits = waits || truth.waits_for_record(workload);
             // Documented limit: what an old Job controller of the management cluster runs itself is left to it.
             let acted_on = truth.history(&workload.uid).is_some_and(|history| history.acted_on);
             workload.ending.is_none() && !workload.deleting && !workload.suspended && !waits && !acted_on
