@@ -1,11 +1,13 @@
 //! What a Job costs the API servers, counted in their own audit logs.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail by panicking, and shows what it counted")]
 
+use jobferry_api::finalizers::PLACEMENTS;
 use jobferry_testkit::{
     AuditMark, AuditRecord, RealCluster, RealFleet, User,
     fleet::Fleet,
     scenarios::{JobManifest, has_active, is_complete},
 };
+use serde_json::Value;
 
 const WORKERS: [&str; 5] = ["worker-1", "worker-2", "worker-3", "worker-4", "worker-5"];
 const JOBS: usize = 6;
@@ -96,6 +98,9 @@ async fn a_job_costs_the_same_with_five_workers_and_with_one() {
     let fleet = real.dispatched().await.unwrap();
     for worker in WORKERS {
         fleet.until_connected(worker, true).await.unwrap();
+        // It reads the Worker to put it on, again if its status was written meanwhile.
+        let is_held = |worker: &Value| worker["metadata"]["finalizers"].to_string().contains(PLACEMENTS);
+        fleet.until_worker(worker, "held", |worker| worker.is_some_and(is_held)).await.unwrap();
     }
     budget_holds(&real, &fleet, "five-workers").await;
     for worker in &WORKERS[1..] {

@@ -260,6 +260,16 @@ fn an_identity_belongs_to_one_worker_even_while_it_is_away() {
 }
 
 #[test]
+fn workers_whose_secrets_were_mixed_up_do_not_keep_each_other_out_afterwards() {
+    let index = index(&["eu-1", "eu-2"]);
+    assert_eq!(index.claim_identity("eu-1", "second"), Ok(()));
+    assert_eq!(index.claim_identity("eu-2", "first"), Ok(()));
+    assert_eq!(index.claim_identity("eu-1", "first"), Err("eu-2".into()));
+    assert_eq!(index.claim_identity("eu-2", "second"), Ok(()));
+    assert_eq!(index.claim_identity("eu-1", "first"), Ok(()));
+}
+
+#[test]
 fn the_worker_that_is_recorded_to_be_a_cluster_keeps_it_from_one_that_connects_first() {
     let index = Index::default();
     index.add_worker("eu-1", "a", Some("id"));

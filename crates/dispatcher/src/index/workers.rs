@@ -134,10 +134,12 @@ impl Index {
     /// disconnections, so that the same cluster cannot be registered twice.
     pub(crate) fn claim_identity(&self, name: &str, identity: &str) -> Result<(), String> {
         let mut state = self.lock();
+        // Whichever cluster it was before, it is that no more: two workers whose Secrets were mixed up would otherwise keep
+        // each other out when these are put right.
+        state.identities.retain(|known, worker| worker != name || known == identity);
         match state.identities.get(identity) {
             Some(other) if other != name => Err(other.clone()),
             _ => {
-                state.identities.retain(|_, worker| worker != name);
                 state.identities.insert(identity.to_owned(), name.to_owned());
                 Ok(())
             }
