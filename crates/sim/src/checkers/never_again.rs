@@ -4,7 +4,7 @@
 //! its workload is declared failed. Documented limit: when somebody else deletes a mirror on the worker, or the worker is
 //! turned back, the guard that its name is against a create still under way is gone. An old Job controller of the
 //! management cluster does as it likes. A management cluster that was turned back has forgotten ends, and mirrors that
-//! would tell of them may be gone.
+//! would tell of them may be gone. Somebody who writes an end cannot know of a create that is under way.
 
 use super::{Checker, Seen, Violation, words};
 use crate::truth::Truth;
@@ -18,7 +18,8 @@ impl Checker for NeverAgain {
         let (Some(finished), Some(created)) = (history.finished_at, history.mirrors.get(*mirror)) else {
             return Vec::new();
         };
-        if *created < finished || history.meddled || history.acted_on || history.forgotten {
+        let foreign = history.meddled || history.acted_on || history.ended_by_others;
+        if *created < finished || foreign || history.forgotten {
             return Vec::new();
         }
         let what = format!("workload {workload} had finished and was started again in {cluster}");
