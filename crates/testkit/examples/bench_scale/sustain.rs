@@ -60,6 +60,9 @@ pub(crate) async fn measure(arguments: &Arguments, workers: usize) -> Sustained 
     let mirrors = Mirrors::follow(&world, Lives::Whole);
     let dispatcher = Dispatcher::start(&world, &arguments.jobferry, Under::Nothing);
     dispatcher.until_steady(workers, 0).await;
+    // In its first seconds a dispatcher waits for what its canary tells; that is no matter of rates.
+    flow::create(&world, &mirrors, "warm-up", 20.0, 5).await;
+    sleep(SETTLE).await;
     let (mut steps, mut rate) = (Vec::new(), arguments.sustain_from);
     loop {
         let step = hold(&world, &mirrors, &dispatcher, rate, STEP_SECONDS).await;
