@@ -84,6 +84,15 @@ pub(crate) struct Listing {
     pub(crate) version: u64,
 }
 
+/// The beginning of a table.
+#[derive(Debug)]
+pub(crate) struct FirstPage {
+    pub(crate) objects: Vec<Arc<Stored>>,
+    pub(crate) version: u64,
+    /// How many objects there are after the last of them; nobody asked whether they are wanted.
+    pub(crate) left: usize,
+}
+
 /// A state of the whole store. Objects are shared with it, not copied.
 #[derive(Debug, Clone)]
 pub(crate) struct Snapshot {
@@ -209,14 +218,7 @@ impl Store {
         let Some(table) = state.tables.get_mut(table) else {
             return Ok(Listing { objects: Vec::new(), version: at.unwrap_or(now) });
         };
-        let current: Vec<Arc<Stored>> = match namespace {
-            None => table.objects.values().cloned().collect(),
-            Some(namespace) => {
-                let from = Key { namespace: namespace.to_owned(), name: String::new() };
-                let inside = |(key, _): &(&Key, _)| key.namespace == namespace;
-                table.objects.range(from..).take_while(inside).map(|(_, stored)| Arc::clone(stored)).collect()
-            }
-        };
+        let current: Vec<Arc<Stored>> = table.within(namespace).cloned().collect();
         match at {
             None => Ok(Listing { objects: current, version: now }),
             Some(at) => {
@@ -225,6 +227,29 @@ impl Store {
                 Ok(Listing { objects: past, version: at })
             }
         }
+    }
+
+    /// The first objects of a table, or of one namespace of it, that are wanted; at most `limit`. What it costs does not grow
+    /// with the table: clients ask for one object to learn the version.
+    pub(crate) fn first(
+        &self,
+        table: &str,
+        namespace: Option<&str>,
+        limit: usize,
+        wanted: impl Fn(&Stored) -> bool,
+    ) -> FirstPage {
+        let state = self.lock();
+        let mut page = FirstPage { objects: Vec::new(), version: state.version, left: 0 };
+        let Some(table) = state.tables.get(table) else { return page };
+        for (passed, stored) in table.within(namespace).enumerate().filter(|(_, stored)| wanted(stored)) {
+            if page.objects.len() == limit {
+                let all = namespace.map_or(table.objects.len(), |_| table.within(namespace).count());
+                page.left = all - passed;
+                break;
+            }
+            page.objects.push(Arc::clone(stored));
+        }
+        page
     }
 
     /// Everything as it is now.
@@ -336,6 +361,15 @@ impl Drop for Store {
     }
 }
 
+impl Table {
+    /// Its objects, or those of one namespace.
+    fn within(&self, namespace: Option<&str>) -> impl Iterator<Item = &Arc<Stored>> {
+        let from = Key { namespace: namespace.unwrap_or_default().to_owned(), name: String::new() };
+        let inside = move |(key, _): &(&Key, _)| namespace.is_none_or(|namespace| key.namespace == namespace);
+        self.objects.range(from..).take_while(inside).map(|(_, stored)| stored)
+    }
+}
+
 impl State {
     fn table(&mut self, name: &str, history_length: usize) -> &mut Table {
         let (version, origin) = (self.version, self.origin);
@@ -411,6 +445,24 @@ mod tests {
         assert_eq!(store.delete("t", draft("y", "blue"), 1).unwrap_err(), Lost);
         assert_eq!(store.version(), first.version);
         assert_eq!(first.value()["metadata"]["resourceVersion"], "1");
+    }
+
+    #[test]
+    fn a_first_page_tells_how_much_is_left() {
+        let store = Store::in_memory(16);
+        for (name, colour) in [("u", "red"), ("v", "blue"), ("x", "red"), ("y", "blue")] {
+            store.create("t", draft(name, colour)).unwrap();
+        }
+        let page = |limit, colour: &str| {
+            let page =
+                store.first("t", Some("a"), limit, |stored| colour.is_empty() || stored.labels["colour"] == colour);
+            assert_eq!(page.version, 4);
+            (page.objects.iter().map(|stored| stored.key.name.clone()).collect::<Vec<_>>().concat(), page.left)
+        };
+        assert_eq!((page(1, ""), page(3, ""), page(4, "")), (("u".into(), 3), ("uvx".into(), 1), ("uvxy".into(), 0)));
+        assert_eq!((page(1, "red"), page(2, "red")), (("u".into(), 2), ("ux".into(), 0)));
+        assert_eq!(store.first("t", None, 1, |_| true).left, 3);
+        assert_eq!(store.first("t", Some("b"), 1, |_| true).left, 0);
     }
 
     #[test]

@@ -43,26 +43,39 @@ impl Inner {
 
     fn page_of(&self, call: &Call, query: &ListQuery) -> Result<(Vec<Arc<Stored>>, ListMeta), ApiError> {
         let token = query.resume.as_deref().map(Token::decode).transpose()?;
-        let listing = self.listing(call, query, token.as_ref())?;
         let selection = Selection::new(&call.resource, call.namespace.as_deref(), query);
+        if let Some(limit) = query.limit
+            && token.is_none()
+            && query.version_match != Some(VersionMatch::Exact)
+            && query.fields.exact_name().is_none()
+        {
+            return self.first_page(call, query, limit, &selection);
+        }
+        let listing = self.listing(call, query, token.as_ref())?;
         let mut chosen: Vec<Arc<Stored>> = listing
             .objects
             .into_iter()
             .filter(|stored| token.as_ref().is_none_or(|token| stored.key > token.after))
             .filter(|stored| selection.matches(stored))
             .collect();
-        let mut meta = ListMeta { version: listing.version, ..ListMeta::default() };
-        if let Some(limit) = query.limit
-            && chosen.len() > limit
-        {
-            // Selectors hide how much is left, so that Kubernetes does not tell then.
-            let selects = !query.labels.is_empty() || !query.fields.is_empty();
-            meta.remaining = (!selects).then_some(chosen.len() - limit);
-            chosen.truncate(limit);
-            meta.resume =
-                chosen.last().map(|last| Token { version: listing.version, after: last.key.clone() }.encode());
-        }
+        let left = query.limit.map_or(0, |limit| chosen.len().saturating_sub(limit));
+        chosen.truncate(chosen.len() - left);
+        let meta = meta_of(query, listing.version, &chosen, left);
         Ok((chosen, meta))
+    }
+
+    fn first_page(
+        &self,
+        call: &Call,
+        query: &ListQuery,
+        limit: usize,
+        selection: &Selection,
+    ) -> Result<(Vec<Arc<Stored>>, ListMeta), ApiError> {
+        not_ahead(query, self.store.version())?;
+        let matches = |stored: &Stored| selection.matches(stored);
+        let page = self.store.first(&call.resource.table, call.namespace.as_deref(), limit, matches);
+        let meta = meta_of(query, page.version, &page.objects, page.left);
+        Ok((page.objects, meta))
     }
 
     fn listing(&self, call: &Call, query: &ListQuery, token: Option<&Token>) -> Result<Listing, ApiError> {
@@ -89,6 +102,17 @@ impl Inner {
             )
         })
     }
+}
+
+/// What a page says of itself, if so many objects come after it.
+fn meta_of(query: &ListQuery, version: u64, page: &[Arc<Stored>], left: usize) -> ListMeta {
+    if left == 0 {
+        return ListMeta { version, ..ListMeta::default() };
+    }
+    // Selectors hide how much is left, so that Kubernetes does not tell then.
+    let selects = !query.labels.is_empty() || !query.fields.is_empty();
+    let resume = page.last().map(|last| Token { version, after: last.key.clone() }.encode());
+    ListMeta { version, remaining: (!selects).then_some(left), resume }
 }
 
 /// A list may not be older than a version that the client has seen: if it has not happened here yet, say so.
