@@ -84,22 +84,22 @@ impl<T: Object> Cache<T> {
         self.objects.values()
     }
 
-    /// A list: what it does not name is gone, except for own writes that are newer than the list.
-    pub(crate) fn reset(&mut self, objects: Vec<T>) {
-        let newest = objects.iter().map(version).max().unwrap_or(0);
-        self.reached = self.reached.max(newest);
-        self.listed = true;
+    /// A list of this version: what it does not name is gone, and returned. Except for own writes that neither the list nor
+    /// the watch before it can have shown.
+    pub(crate) fn reset(&mut self, objects: Vec<T>, at: u64) -> Vec<Arc<T>> {
+        let shown = self.reached.max(at);
+        (self.reached, self.listed) = (at, true);
         let named: BTreeSet<String> = objects.iter().map(|object| object.uid().to_owned()).collect();
-        let stays = |object: &T| named.contains(object.uid()) || version(object) > newest;
+        let is_lost = |object: &&Arc<T>| !named.contains(object.uid()) && version(object.as_ref()) <= shown;
+        let lost: Vec<Arc<T>> = self.objects.values().filter(is_lost).cloned().collect();
         self.gone.retain(|uid| named.contains(uid));
-        let lost: Vec<String> =
-            self.objects.values().filter(|object| !stays(object)).map(|object| object.uid().to_owned()).collect();
-        for uid in lost {
-            self.take(&uid);
+        for object in &lost {
+            self.take(object.uid());
         }
         for object in objects {
             self.put(object);
         }
+        lost
     }
 
     /// An event of the watch. Returns whether it told anything new.
@@ -184,7 +184,7 @@ mod tests {
     #[test]
     fn an_own_write_is_not_undone_by_an_older_event() {
         let mut cache = Cache::default();
-        cache.reset(vec![Thing("a", "1")]);
+        cache.reset(vec![Thing("a", "1")], 1);
         cache.learn(Thing("a", "5"));
         assert!(!cache.apply(Thing("a", "3")));
         assert_eq!(versions(&cache), [("a", "5")]);
@@ -195,7 +195,7 @@ mod tests {
     #[test]
     fn an_object_that_was_deleted_meanwhile_does_not_come_back_with_a_late_answer() {
         let mut cache = Cache::default();
-        cache.reset(vec![]);
+        cache.reset(vec![], 1);
         cache.apply(Thing("a", "2"));
         cache.delete(&Thing("a", "3"));
         cache.learn(Thing("a", "2"));
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn older_news_do_not_bring_back_what_an_own_write_removed() {
         let mut cache = Cache::default();
-        cache.reset(vec![Thing("a", "1")]);
+        cache.reset(vec![Thing("a", "1")], 1);
         cache.remove("a");
         assert!(!cache.apply(Thing("a", "2")));
         assert_eq!(versions(&cache), []);
@@ -216,9 +216,20 @@ mod tests {
     #[test]
     fn a_list_removes_what_it_does_not_name_but_not_newer_own_writes() {
         let mut cache = Cache::default();
-        cache.reset(vec![Thing("a", "1"), Thing("b", "2")]);
+        cache.reset(vec![Thing("a", "1"), Thing("b", "2")], 2);
         cache.learn(Thing("c", "9"));
-        cache.reset(vec![Thing("b", "2"), Thing("d", "7")]);
+        let lost = cache.reset(vec![Thing("b", "2"), Thing("d", "7")], 8);
+        assert_eq!(lost, [Arc::new(Thing("a", "1"))]);
         assert_eq!(versions(&cache), [("b", "2"), ("c", "9"), ("d", "7")]);
+        assert_eq!(cache.reset(vec![Thing("b", "2")], 9).len(), 2, "the list is as new as what was written");
+    }
+
+    #[test]
+    fn the_last_object_that_changed_is_gone_as_well_if_a_list_does_not_name_it() {
+        let mut cache = Cache::default();
+        cache.reset(vec![Thing("a", "1")], 1);
+        cache.apply(Thing("b", "5"));
+        cache.reset(vec![Thing("a", "1")], 6);
+        assert_eq!(versions(&cache), [("a", "1")]);
     }
 }

@@ -146,6 +146,15 @@ impl<T: DeserializeOwned> Watcher<T> {
         Self { client, collection, state, in_pages: false, after_list, backoff, not_before: None, cut: false }
     }
 
+    /// The resourceVersion that it has come to; after a list, that of the list.
+    pub fn version(&self) -> Option<&str> {
+        match &self.state {
+            State::Listed(version) | State::Doubted(version) => Some(version),
+            State::Streaming(stream) => Some(&stream.version),
+            State::Unlisted | State::Gathering(..) => None,
+        }
+    }
+
     /// The next event. Cancel-safe: nothing is lost when the future is dropped.
     ///
     /// A server that was restored from a backup accepts a resourceVersion from its lost future, and stays silent until it

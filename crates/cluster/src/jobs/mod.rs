@@ -10,11 +10,12 @@ use std::{
     time::Duration,
 };
 
-use futures::{StreamExt, pin_mut, stream::FuturesUnordered};
+use futures::{StreamExt, stream::FuturesUnordered};
 use job_controller::{JobView, Memory, Notice, PodPlan, PodView, Step, sync};
-use jobferry_kubeio::{self as kubeio, CallError, Candidate, Collection, Event, Leadership, Lease, Queue};
+use jobferry_kubeio::{CallError, Candidate, Collection, Event, Leadership, Lease, Queue, Watcher};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
+use serde::de::DeserializeOwned;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
 
@@ -163,15 +164,16 @@ impl Controller {
     }
 
     async fn watch_jobs(&self) {
-        let stream = kubeio::watch(self.client.clone(), Collection::new("/apis/batch/v1/jobs", job_version));
-        pin_mut!(stream);
-        while let Some(event) = stream.next().await {
+        let mut watcher = Watcher::new(self.client.clone(), Collection::new("/apis/batch/v1/jobs", job_version));
+        loop {
+            let event = watcher.next().await;
             let changed: Vec<String> = {
                 let mut jobs = lock(&self.jobs);
                 match event {
                     Event::Reset(list) => {
-                        jobs.reset(list.into_iter().map(|job| self.lightened(job)).collect());
-                        jobs.all().map(|job| job.uid.clone()).collect()
+                        let list = list.into_iter().map(|job| self.lightened(job)).collect();
+                        let gone = jobs.reset(list, reached(&watcher));
+                        gone.iter().chain(jobs.all()).map(|job| job.uid.clone()).collect()
                     }
                     Event::Applied(job) => {
                         let uid = job.uid.clone();
@@ -203,15 +205,16 @@ impl Controller {
     }
 
     async fn watch_pods(&self) {
-        let stream = kubeio::watch(self.client.clone(), Collection::new("/api/v1/pods", pod_version));
-        pin_mut!(stream);
-        while let Some(event) = stream.next().await {
+        let mut watcher = Watcher::new(self.client.clone(), Collection::new("/api/v1/pods", pod_version));
+        loop {
+            let event = watcher.next().await;
             let touched: Vec<Key> = match event {
                 Event::Reset(list) => {
                     let pods: Vec<Arc<PodView>> = {
                         let mut pods = lock(&self.pods);
-                        pods.reset(list);
-                        pods.all().cloned().collect()
+                        let mut all = pods.reset(list, reached(&watcher));
+                        all.extend(pods.all().cloned());
+                        all
                     };
                     pods.iter().flat_map(|pod| self.concerned(pod)).collect()
                 }
@@ -336,6 +339,11 @@ fn job_version(job: &JobView) -> &str {
 
 fn pod_version(pod: &PodView) -> &str {
     &pod.resource_version
+}
+
+/// The version of what a watcher told last.
+fn reached<T: DeserializeOwned>(watcher: &Watcher<T>) -> u64 {
+    watcher.version().and_then(|version| version.parse().ok()).unwrap_or(0)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
