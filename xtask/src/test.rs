@@ -60,6 +60,10 @@ pub(crate) fn run(options: &[&str]) -> Result<()> {
         report.add(stage(&format!("real Kubernetes {mixed}"), || real_kubernetes(mixed, "real_scenarios")));
         report.add(stage(&format!("the same, disturbed, {mixed}"), || real_kubernetes(mixed, "real_disturbances")));
         report.add_catching_up(stage("long tests", || real_kubernetes(main, "full_")));
+        report.add(stage("every small world", || {
+            let simulator = ["run", "--release", "--package", "jobferry-sim", "--", "--exhaustive"];
+            run_to_end(workspace::cargo().args(simulator))
+        }));
         report.add(stage("instructions of the hot paths", instructions));
     }
     print!("\n{report}");

@@ -29,6 +29,11 @@ pub enum Action {
         /// The epoch that the proof is for.
         epoch: u32,
     },
+    /// Look for a mirror in the cluster that took the place of its worker.
+    LookForStray {
+        /// The worker by whose name that cluster answers.
+        worker: String,
+    },
     /// Read the workload on the manager, fresh: is it gone?
     ProveGone {
         /// The namespace of the workload.

@@ -13,7 +13,7 @@ use crate::{
     custom::KindRef,
     forward::Digest,
     halts::Halt,
-    placement::WorkerView,
+    placement::{Link, WorkerView},
     policy::Policies,
     record::{Placement, Record},
     refusal::Refusal,
@@ -87,6 +87,8 @@ pub struct Memory {
     pub unkept: Option<Duration>,
     /// ABSENT: the worker answered a fresh read with 404.
     pub absent: Option<Absence>,
+    /// The identity of a cluster that took the place of its worker, and that has nothing of it.
+    pub no_stray_in: Option<Box<str>>,
     /// A worker of that epoch has pods of this workload, though no mirror: there was one.
     pub evidence: Option<u32>,
     /// An object that somebody created for it on the manager, as people call it. Not forgotten when that object is gone: what
@@ -118,7 +120,8 @@ pub struct Memory {
     pub owner_seen: bool,
     /// Since when (monotonic) its worker is not registered, or another cluster answers in its place.
     pub worker_missing: Option<Duration>,
-    /// Since when (monotonic) its worker answers and has nothing of its kind any more, or does not let us look.
+    /// Since when (monotonic) its worker answers and has nothing of its kind any more, or does not let us look, or must not
+    /// be used.
     pub kind_missing: Option<Duration>,
 }
 
@@ -231,10 +234,18 @@ impl Knowledge {
             self.memory.placement_seen = Some((0, Time(now.wall), now.monotonic));
         }
         let Some(workload @ Workload { record: Record::Placed(at), .. }) = self.workload.as_deref() else { return };
-        let lacks_kind = workers.get(&at.worker).is_some_and(|worker| worker.lacks(&workload.kind()).is_some());
+        let hides =
+            |worker: &WorkerView| worker.lacks(&workload.kind()).is_some() || matches!(worker.link, Link::Unfit { .. });
+        let lacks_kind = workers.get(&at.worker).is_some_and(hides);
         self.memory.kind_missing = lacks_kind.then(|| self.memory.kind_missing.unwrap_or(now.monotonic));
         let missed = self.memory.worker_missing.unwrap_or(now.monotonic);
-        let replaced = |worker: &WorkerView| worker.live_identity().is_some_and(|identity| identity != at.identity);
+        let recorded =
+            |(worker, mirror): (&str, &Mirror)| worker == at.worker && at.mirror.as_ref() == Some(&mirror.uid);
+        let in_sight = self.present().any(recorded);
+        let replaced = |worker: &WorkerView| {
+            let is_another = worker.live_identity().is_some_and(|identity| identity != at.identity);
+            is_another && !(in_sight && worker.live_for(&workload.kind()).is_some())
+        };
         self.memory.worker_missing = workers.get(&at.worker).is_none_or(replaced).then_some(missed);
         let seen = self.memory.placement_seen.as_ref();
         if seen.is_none_or(|(epoch, since, _)| (*epoch, since) != (at.epoch, &at.since)) {

@@ -6,7 +6,7 @@ use k8s_openapi::jiff::Timestamp;
 /// What came of talking to a worker.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Contact {
-    /// Its mirrors are in sight.
+    /// It has shown its mirrors.
     Connected,
     /// It must not be used: it refuses our credentials, is another cluster, or its kubeconfig is refused. 401 and 403 are
     /// answers; and a worker that nobody may dial is not waited for.

@@ -82,11 +82,13 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
             // The worker that it was placed on was gone, or another cluster, when the record was last seen.
             let worker_missing = known.memory.worker_missing.is_some();
             let out_of_sight = worker_missing || workers.values().any(|worker| worker.may_hide(&kind));
-            let vanished = || last_vanished(known).filter(|_| !worker_missing);
-            match known.present().max_by_key(|(_, mirror)| mirror.epoch).or_else(vanished) {
+            let vanished = last_vanished(known).filter(|_| !worker_missing);
+            let ended = || vanished.filter(|(_, mirror)| mirror.is_finished());
+            match known.present().max_by_key(|(_, mirror)| mirror.epoch).or_else(ended) {
                 Some((worker, mirror)) => Phase::Recovering { worker, mirror },
-                // It has run, and nobody knows where, or how it ended.
-                None if workload.status.start_time.is_some() => Phase::Unknown,
+                // It has run, and nobody knows where, or how it ended. Where a mirror was seen last there may be another
+                // cluster now.
+                None if workload.status.start_time.is_some() || vanished.is_some() => Phase::Unknown,
                 // It was placed once, and a worker that we cannot see may run it.
                 None if out_of_sight && (known.memory.knows_of_placement() || bears_traces(workload)) => Phase::Unknown,
                 // With nothing to complete there is nothing to hold back: the built-in controller ends such a Job at once.
@@ -108,7 +110,7 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
     }
 }
 
-/// The last mirror that was there. It has run, and its end, if that was seen, is the workload's.
+/// The last mirror that was there. Its end, if that was seen, is the workload's.
 fn last_vanished(known: &Knowledge) -> Option<(&str, &Mirror)> {
     let vanished = known.mirrors.iter().filter_map(|(worker, sighting)| match sighting {
         Sighting::Vanished(mirror) => Some((worker, &**mirror)),

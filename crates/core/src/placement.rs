@@ -51,7 +51,7 @@ pub struct WorkerView {
 /// The connection to a worker.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Link {
-    /// No answer yet since this process started.
+    /// No answer yet since this process started, or none from which anything was concluded.
     #[default]
     Connecting,
     /// Its identity is known and its mirrors are listed and watched.

@@ -151,23 +151,26 @@ impl Case<'_> {
         let record = identity.map(|identity| {
             let epoch = mirror.epoch.unwrap_or(1);
             let placement = Placement::new(worker.into(), identity.into(), epoch, self.around.now.wall);
-            Action::RecordPlacement(placement.with_mirror(&mirror.uid))
+            // One that nobody there runs does not count: it is discarded when it is followed.
+            let counts = mirror.controller.is_none() || mirror.is_finished();
+            Action::RecordPlacement(if counts { placement.with_mirror(&mirror.uid) } else { placement })
         });
         record.into_iter().collect()
     }
 
     /// It was placed, and where is not known. To say that it is not placed would wipe out the last trace.
     fn tell_unknown(&self) -> Vec<Action> {
+        let said_placed = self.workload.placed.as_ref().is_some_and(|told| told.holds);
         let message = match self.workload.record {
             Record::Unreadable => {
                 "the record of where it is placed cannot be read: a newer version wrote it, or it was damaged; it is left \
                  alone; run that version, or delete the Job and submit it again"
             }
-            _ if self.workload.status.start_time.is_some() => {
+            _ if self.workload.status.start_time.is_some() || !self.known.mirrors.is_empty() => {
                 "it has run, but the record of where is gone: it is left alone until its mirror is seen; if it runs \
                  nowhere any more, delete the Job and submit it again"
             }
-            _ if self.known.memory.knows_of_placement() => {
+            _ if self.known.memory.knows_of_placement() || said_placed => {
                 "it was placed, but the record of where is gone: it is left alone until every worker was seen"
             }
             // A copied label may be all that there is to it: it is clear as soon as every worker was seen.

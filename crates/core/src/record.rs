@@ -101,6 +101,12 @@ impl Placement {
         Self { mirror: Some(uid.to_owned()), ..self.clone() }
     }
 
+    /// The same placement, if it is this cluster that answers by its worker's name.
+    #[must_use]
+    pub fn in_cluster(&self, identity: &str) -> Self {
+        Self { identity: identity.to_owned(), ..self.clone() }
+    }
+
     /// The same placement, when the status of this mirror is copied.
     #[must_use]
     pub fn copying(&self, mirror: &Mirror) -> Self {

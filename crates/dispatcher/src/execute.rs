@@ -94,6 +94,7 @@ pub(crate) async fn on_worker(
     match (action, workload) {
         (Action::CreateMirror(placement), Some(workload)) => mirror::create(shared, asked, workload, &placement).await,
         (Action::ProveAbsent { .. }, Some(workload)) => mirror::prove_absent(shared, asked, workload).await,
+        (Action::LookForStray { .. }, Some(workload)) => mirror::look_for_stray(shared, asked, workload).await,
         (Action::ForwardEdit { mirror, digest, .. }, Some(workload)) => {
             edit::forward(shared, asked, workload, &mirror, digest).await
         }

@@ -82,6 +82,7 @@ fn owner(action: &Action) -> Owner<'_> {
         | Action::Alarm(_) => Owner::Manager,
         Action::CreateMirror(placement) | Action::DiscardMirror { placement, .. } => Owner::Worker(&placement.worker),
         Action::ProveAbsent { worker, .. }
+        | Action::LookForStray { worker }
         | Action::ForwardEdit { worker, .. }
         | Action::DeleteMirror { worker, .. } => Owner::Worker(worker),
         Action::WakeAt(at) => Owner::Nobody(*at),

@@ -191,6 +191,7 @@ async fn connect_and_follow(
         }
         match event {
             Event::Reset(mirrors) => {
+                session.answered();
                 restored::check(shared, &mirrors).await;
                 let touched = shared.index.reset_mirrors(name, &KindRef::Job, scope.namespace(), mirrors);
                 unseen.remove(&scope);
@@ -241,6 +242,15 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
+    /// It has shown its mirrors: it is not lost, even if the manager must be asked before anything is concluded from them.
+    fn answered(&mut self) {
+        self.complaint = None;
+        self.loss.learn(Contact::Connected, self.shared.clock.now().wall);
+        if matches!(self.shared.index.worker(self.name).map(|worker| worker.link), Some(Link::Away { .. })) {
+            set_link(self.shared, self.name, Link::Connecting);
+        }
+    }
+
     async fn connected(&mut self, client: &Client, connection: &CancellationToken) {
         self.complaint = None;
         // Not before its identity is checked and its mirrors are listed: what is asked there counts as proof.

@@ -9,7 +9,10 @@ use std::{
 
 use futures::{StreamExt, stream};
 use jobferry_api::Worker;
-use jobferry_core::{custom::KindRef, placement::Link};
+use jobferry_core::{
+    custom::KindRef,
+    placement::{Link, WorkerView},
+};
 use jobferry_kubeio::{self as kubeio, Collection, Event};
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
@@ -160,7 +163,11 @@ fn reconnect(shared: &Arc<Shared>, running: &mut Started) {
     running.stop.cancel();
     // Whoever answers by the new credentials may be another cluster: nothing is proved or created before it is known.
     let name = running.worker.metadata.name.as_deref().unwrap_or_default();
-    shared.lanes.plan_all(shared.index.change_worker(name, |view| view.link = Link::Connecting));
+    let forget = |view: &mut WorkerView| {
+        view.link = Link::Connecting;
+        view.kinds.clear();
+    };
+    shared.lanes.plan_all(shared.index.change_worker(name, forget));
     running.stop = connect(shared, &running.worker, &running.loss);
 }
 

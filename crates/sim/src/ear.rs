@@ -18,8 +18,13 @@ use http_body::Frame;
 use http_body_util::BodyExt;
 use jobferry_testkit::fault::{AnswerBody, Asked, BoxError};
 use kube::client::Body;
+use tokio::time::Instant;
 
 use crate::hub::Hub;
+
+/// When a request left its dispatcher. Goes with it.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Sent(pub(crate) Instant);
 
 /// Between a dispatcher and its network.
 #[derive(Clone)]
@@ -109,7 +114,8 @@ where
         self.network.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Body>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Body>) -> Self::Future {
+        request.extensions_mut().insert(Sent(Instant::now()));
         let asked = Asked::of(&request);
         let answer = self.network.call(request);
         let Some(step) = Step::of(&asked) else { return Box::pin(answer) };

@@ -27,7 +27,7 @@ pub struct JobFacts {
     pub ending: Option<(String, String)>,
     /// Its deletion was asked for.
     pub deleting: bool,
-    /// The user suspended it.
+    /// The user holds it back: it is suspended, or wants no pods.
     pub suspended: bool,
     /// What people are told of its placement: whether it holds, and the reason.
     pub told: Option<(bool, String)>,
@@ -92,7 +92,7 @@ impl JobFacts {
             delegated: text("/spec/managedBy").is_some(),
             ending: ending.map(|condition| (word(condition, "type"), word(condition, "reason"))),
             deleting: job["metadata"]["deletionTimestamp"].is_string(),
-            suspended: job["spec"]["suspend"] == true,
+            suspended: job["spec"]["suspend"] == true || job["spec"]["parallelism"] == 0,
             told: find(conditions::PLACED).map(|told| (is_true(&told), word(told, "reason"))),
             placement: record.and_then(|record| PlacementFacts::of(&record)),
             status,

@@ -109,19 +109,21 @@ pub enum Fault {
     NoBookmarks,
     /// The dispatchers keep a canary, on which an old Job controller acts.
     Canary,
+    /// More Jobs at once than a worker has create slots.
+    Crowd,
 }
 
 use Fault::{
-    Canary, Cordon, Crash, Credentials, CutOff, Denied, EndedByOthers, Freeze, LateAnswer, LateRequest, LostAnswer,
-    LostRequest, ManagerRestored, MirrorDeleted, MirrorEdited, MirrorHeld, MirrorRewritten, NameTaken,
+    Canary, Cordon, Crash, Credentials, Crowd, CutOff, Denied, EndedByOthers, Freeze, LateAnswer, LateRequest,
+    LostAnswer, LostRequest, ManagerRestored, MirrorDeleted, MirrorEdited, MirrorHeld, MirrorRewritten, NameTaken,
     NamespaceDeleted, NoBookmarks, NoNamespace, OddShapes, OldController, OneWay, PairCut, Partition, PolicyChanged,
     QueueAdmits, Quota, Rebuilt, RecordWiped, Replicas, Reset, Restart, Restored, SecondManager, SecretMisled,
     SecretRotated, ServerError, Skew, Slow, StaleList, Twins, WatchCut, WatchExpired, WatchSilent, WatchSlow, Webhook,
     WorkerDoubled, WorkerQueue, WorkerRemoved,
 };
 
-/// Every kind, its name and its weight among the kinds of its group. One of weight 0 happens only if it is asked for by name.
-const TABLE: [(Fault, &str, u64); 51] = [
+/// Every kind, its name and its weight among the kinds of its group.
+const TABLE: [(Fault, &str, u64); 52] = [
     (LostRequest, "lost-request", 10),
     (LostAnswer, "lost-answer", 20),
     (LateRequest, "late-request", 20),
@@ -164,15 +166,16 @@ const TABLE: [(Fault, &str, u64); 51] = [
     (PairCut, "pair-cut", 1),
     (OddShapes, "odd-shapes", 1),
     (RecordWiped, "record-wiped", 1),
-    (ManagerRestored, "manager-restored", 0),
+    (ManagerRestored, "manager-restored", 1),
     (MirrorRewritten, "mirror-rewritten", 1),
     (MirrorHeld, "mirror-held", 1),
     (EndedByOthers, "ended-by-others", 1),
     (SecretMisled, "secret-misled", 1),
-    (WorkerDoubled, "worker-doubled", 0),
+    (WorkerDoubled, "worker-doubled", 1),
     (NamespaceDeleted, "namespace-deleted", 1),
-    (NoBookmarks, "no-bookmarks", 0),
-    (Canary, "canary", 0),
+    (NoBookmarks, "no-bookmarks", 1),
+    (Canary, "canary", 1),
+    (Crowd, "crowd", 1),
 ];
 
 /// Kinds that befall a single request.
@@ -213,9 +216,9 @@ impl fmt::Display for Fault {
 pub struct FaultSet(BTreeMap<Fault, u64>);
 
 impl FaultSet {
-    /// All kinds that have a weight.
+    /// All kinds.
     pub fn all() -> Self {
-        Self(TABLE.iter().filter(|row| row.2 > 0).map(|(fault, _, weight)| (*fault, *weight)).collect())
+        Self(TABLE.iter().map(|(fault, _, weight)| (*fault, *weight)).collect())
     }
 
     /// None: a world in which everything works.
@@ -280,10 +283,10 @@ mod tests {
 
     #[test]
     fn every_fault_has_a_name_that_switches_it_on() {
-        for (fault, name, weight) in TABLE {
+        for (fault, name, _) in TABLE {
             let set: FaultSet = name.parse().unwrap();
             assert!(set.has(fault) && set.0.len() == 1, "{name}");
-            assert!(FaultSet::all().has(fault) == (weight > 0) && !FaultSet::none().has(fault));
+            assert!(FaultSet::all().has(fault) && !FaultSet::none().has(fault));
         }
         for list in ["none", "crash,twins"] {
             assert_eq!(list.parse::<FaultSet>().unwrap().to_string(), list);

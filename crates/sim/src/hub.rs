@@ -30,6 +30,8 @@ pub struct Exchange {
     pub path: String,
     /// The body.
     pub body: Bytes,
+    /// When it was sent. It may have been under way for long.
+    pub sent: Instant,
     /// The status code of the answer.
     pub code: u16,
     /// The Job that it was about, before it was carried out.

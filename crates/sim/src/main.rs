@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::io::{IsTerminal, Write};
 use std::process::ExitCode;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clap::{Parser, ValueEnum};
@@ -39,7 +39,7 @@ struct Arguments {
     /// Run one seed, and print its whole event log to stderr.
     #[arg(long, value_name = "SEED", conflicts_with_all = ["seeds", "jobs", "start"])]
     replay: Option<u64>,
-    /// Threads, each of which runs seeds of its own. Does not change what a seed does.
+    /// Threads, each of which runs seeds, or searches small worlds, of its own. Does not change what comes of them.
     #[arg(long, default_value_t = std::thread::available_parallelism().map_or(1, usize::from))]
     threads: usize,
     /// How to print the summary.
@@ -58,7 +58,7 @@ enum Output {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.exhaustive {
-        return exhaustive(&arguments.world);
+        return exhaustive(&arguments.world, arguments.threads);
     }
     if arguments.planted {
         return planted();
@@ -89,33 +89,44 @@ fn work(arguments: &Arguments) -> Result<Summary, RunError> {
     Ok(summary)
 }
 
-/// A search ends after so many states: several gigabytes.
+/// A search ends after so many states: up to eight gigabytes.
 const MOST_STATES: usize = 40_000_000;
+/// So many searches at once, at most.
+const SEARCHES: usize = 2;
 
-/// Every small world with these words in its name, one after the other.
-fn exhaustive(words: &str) -> ExitCode {
-    let mut out = std::io::stdout();
-    let mut code = ExitCode::SUCCESS;
+/// Every small world with these words in its name; each thread goes through one at a time.
+fn exhaustive(words: &str, threads: usize) -> ExitCode {
     let meant = |(name, _): &(&str, _)| name.contains(&words.to_lowercase());
-    if !model::SMALL_WORLDS.iter().any(meant) {
+    let chosen: Vec<_> = model::SMALL_WORLDS.into_iter().filter(meant).collect();
+    if chosen.is_empty() {
         let names = model::SMALL_WORLDS.map(|(name, _)| name).join("\n  ");
         let _ = writeln!(std::io::stderr(), "there is no small world with `{words}` in its name; they are:\n  {names}");
         return ExitCode::from(2);
     }
-    for (name, budget) in model::SMALL_WORLDS.into_iter().filter(meant) {
-        let report = model::explore(budget, None, MOST_STATES);
-        let verdict = match (&report.counterexample, report.complete) {
-            (Some(_), _) => "broken:",
-            (None, true) => "all of them: no violation, no dead end",
-            (None, false) => "the first of them: no violation",
-        };
-        let _ = writeln!(out, "{name:<48} {:>10} states, depth {:>3}, {verdict}", report.states, report.depth);
-        if let Some(counterexample) = report.counterexample {
-            let _ = writeln!(out, "{counterexample}");
-            code = ExitCode::FAILURE;
+    let (next, broken) = (AtomicUsize::new(0), AtomicBool::new(false));
+    let work = || {
+        while let Some((name, budget)) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let report = model::explore(*budget, None, MOST_STATES);
+            broken.fetch_or(report.counterexample.is_some(), Ordering::Relaxed);
+            let _ = std::io::stdout().write_all(told(name, &report).as_bytes());
         }
-    }
-    code
+    };
+    std::thread::scope(|scope| {
+        for _ in 0..threads.clamp(1, SEARCHES) {
+            scope.spawn(work);
+        }
+    });
+    if broken.into_inner() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+fn told(name: &str, report: &model::Report) -> String {
+    let verdict = match (&report.counterexample, report.complete) {
+        (Some(_), _) => "broken:",
+        (None, true) => "all of them: no violation, no dead end",
+        (None, false) => "the first of them: no violation",
+    };
+    let story = report.counterexample.as_ref().map(|found| format!("{found}\n")).unwrap_or_default();
+    format!("{name:<48} {:>10} states, depth {:>3}, {verdict}\n{story}", report.states, report.depth)
 }
 
 /// Every planted bug, one after the other.

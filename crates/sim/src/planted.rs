@@ -85,8 +85,8 @@ pub const AT_THE_WIRE: [AtTheWire; 9] = [
         sabotage: Sabotage::HastyLoss,
         what: "a short disconnect, or a loss that an earlier dispatcher recorded, taken for a loss at once",
         promises: &["calm"],
-        within: 40,
-        faults: "all",
+        within: 300,
+        faults: "partition,one-way,pair-cut,watch-cut,policy-changed",
     },
 ];
 

@@ -36,6 +36,8 @@ pub(crate) struct Scenario {
     pub(crate) old_controller: Option<(Duration, Duration)>,
     /// How many workloads are of a rare shape.
     pub(crate) odd: usize,
+    /// How many Jobs are submitted in one moment, beside the others.
+    pub(crate) crowd: usize,
 }
 
 /// One workload and what its user does with it.
@@ -155,11 +157,27 @@ impl Scenario {
         if faults.has(Fault::OddShapes) {
             odd = shapes::make_odd(&mut workloads, &mut Dice::new(seed, "odd shapes"));
         }
+        let mut crowd = 0;
+        if faults.has(Fault::Crowd) {
+            workloads.extend(shapes::crowd(storm, &mut Dice::new(seed, "crowd")).inspect(|_| crowd += 1));
+        }
         let second = if faults.has(Fault::SecondManager) { second(seed, storm) } else { Vec::new() };
         let mut dice = Dice::new(seed, "old controller");
         let old = (faults.has(Fault::OldController) && dice.per_mille(60))
             .then(|| (dice.time(Duration::ZERO, storm), dice.seconds(5, 100)));
-        Self { workers, dispatchers, leased, ahead, storm, workloads, incidents, second, old_controller: old, odd }
+        Self {
+            workers,
+            dispatchers,
+            leased,
+            ahead,
+            storm,
+            workloads,
+            incidents,
+            second,
+            old_controller: old,
+            odd,
+            crowd,
+        }
     }
 
     /// What is wrong with this world from its beginning.
@@ -170,6 +188,7 @@ impl Scenario {
             (several && self.leased, (Fault::Replicas, "several dispatchers, one of which leads")),
             (!self.ahead.is_empty(), (Fault::Skew, "clocks differ")),
             (self.odd > 0, (Fault::OddShapes, "some Jobs have a deadline, a success policy or a selector")),
+            (self.crowd > 0, (Fault::Crowd, "many Jobs in one moment")),
         ];
         all.into_iter().filter_map(|(is_so, fault)| is_so.then_some(fault)).collect()
     }

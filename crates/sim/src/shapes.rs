@@ -1,12 +1,30 @@
-//! Rare shapes of Jobs. They are made of those that a seed has anyway, with dice of their own.
+//! Rare shapes of Jobs, made of those that a seed has anyway, and many Jobs at once. Both have dice of their own.
 
+use std::time::Duration;
+
+use jobferry_core::placement::CREATE_SLOTS;
 use serde_json::{Value, json};
 
 use crate::dice::Dice;
-use crate::scenario::WorkloadStory;
+use crate::scenario::{Step, WorkloadStory};
+use crate::stage::job;
 
 /// Of a thousand Jobs, how many are odd.
 const PER_MILLE: u64 = 200;
+
+/// Of a thousand worlds, how many have a crowd.
+const CROWDS_PER_MILLE: u64 = 20;
+
+/// In a few worlds more Jobs come in one moment than a worker has create slots: some must wait for others to be answered.
+pub(crate) fn crowd(storm: Duration, dice: &mut Dice) -> impl Iterator<Item = WorkloadStory> {
+    let slots = u64::from(CREATE_SLOTS);
+    let number = if dice.per_mille(CROWDS_PER_MILLE) { dice.between(slots + 1, 2 * slots) } else { 0 };
+    let (moment, seconds) = (dice.time(Duration::ZERO, storm * 3 / 4), dice.pick(&[0, 5, 60]));
+    (1..=number).map(move |number| {
+        let name = format!("crowd-{number}");
+        WorkloadStory { job: job(&name, seconds), name, steps: vec![(moment, Step::Create)] }
+    })
+}
 
 /// Makes some of the Jobs odd; returns how many.
 pub(crate) fn make_odd(workloads: &mut [WorkloadStory], dice: &mut Dice) -> usize {

@@ -1,6 +1,7 @@
 //! The true state of all clusters, as their API servers and nodes know it. The dispatcher sees none of this.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 use jobferry_api::conditions;
 use tokio::time::Instant;
@@ -13,7 +14,10 @@ pub(crate) const MANAGER: &str = "manager";
 pub(crate) const SECOND_MANAGER: &str = "manager-2";
 
 /// The reason of a Job that ran for longer than it may.
-const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+pub(crate) const DEADLINE_EXCEEDED: &str = "DeadlineExceeded";
+
+/// Longer than any write is under way.
+const REMEMBERED: Duration = Duration::from_secs(180);
 
 /// Whether users submit to this cluster.
 pub(crate) fn is_manager(cluster: &str) -> bool {
@@ -50,8 +54,9 @@ pub struct Truth {
     identities: BTreeMap<String, String>,
     /// When each dispatcher started.
     begun: BTreeMap<String, Instant>,
-    /// When a dispatcher, connected with a cluster, last heard of it: dispatcher, cluster, the identity of that.
-    heard: BTreeMap<(String, String, String), Instant>,
+    /// When a dispatcher, connected with a cluster, heard of it: dispatcher, cluster, the identity of that. Of what is long
+    /// ago, only the last.
+    heard: BTreeMap<(String, String, String), VecDeque<Instant>>,
     /// Until when each cluster and dispatcher was in trouble last, by what it was.
     trouble: BTreeMap<(String, &'static str), Instant>,
     /// Counts what happened, to tell before from after.
@@ -84,6 +89,11 @@ pub struct History {
     pub ended_by_others: bool,
     /// The cluster that was replaced by another one when it had a mirror of it.
     pub lost_with: Option<String>,
+    /// Somebody took its placement record off, or made it unreadable, and meanwhile it had a mirror without the label that
+    /// our watch goes by: neither of them told where it was.
+    pub untraceable: bool,
+    /// Its own worker said that it had run for too long.
+    pub overran: bool,
     /// Its end was written before a mirror of it had come to one.
     pub ended_first: bool,
     /// An old controller of the manager ran it as well.
@@ -99,7 +109,8 @@ pub struct History {
 impl History {
     /// Its worker was lost for as long as its policy allows, or past its own deadline.
     pub fn was_given_up(&self) -> bool {
-        let lost = |reason: &str| [conditions::REASON_WORKER_LOST, DEADLINE_EXCEEDED].contains(&reason);
+        let lost =
+            |reason: &str| reason == conditions::REASON_WORKER_LOST || (reason == DEADLINE_EXCEEDED && !self.overran);
         // A kind whose ends have no reason.
         self.ending.as_ref().is_some_and(|(_, reason)| lost(reason) || (reason.is_empty() && self.ended_first))
     }
@@ -154,10 +165,11 @@ impl Truth {
         self.identities.get(cluster).map(String::as_str)
     }
 
-    /// The last moment at which a dispatcher cannot have missed the cluster of this identity: it was just starting, or
-    /// heard of it.
-    pub fn last_in_touch(&self, who: &str, cluster: &str, identity: &str) -> Option<Instant> {
+    /// The last moment, not after this one, at which a dispatcher cannot have missed the cluster of this identity: it was
+    /// just starting, or heard of it.
+    pub fn last_in_touch(&self, who: &str, cluster: &str, identity: &str, until: Instant) -> Option<Instant> {
         let heard = self.heard.get(&(who.to_owned(), cluster.to_owned(), identity.to_owned()));
+        let heard = heard.and_then(|all| all.iter().rev().find(|moment| **moment <= until));
         heard.max(self.begun.get(who)).copied()
     }
 
@@ -167,7 +179,11 @@ impl Truth {
 
     pub(crate) fn heard(&mut self, who: &str, cluster: &str, at: Instant) {
         let Some(identity) = self.identities.get(cluster).cloned() else { return };
-        self.heard.insert((who.to_owned(), cluster.to_owned(), identity), at);
+        let heard = self.heard.entry((who.to_owned(), cluster.to_owned(), identity)).or_default();
+        heard.push_back(at);
+        while heard.get(1).is_some_and(|second| *second + REMEMBERED <= at) {
+            heard.pop_front();
+        }
     }
 
     /// Whether anything was in trouble at or after this moment: a dispatcher, or one of these clusters.
@@ -250,9 +266,11 @@ impl Truth {
         if is_manager(cluster) {
             if let Some(job) = subject.filter(|job| job.is_workload) {
                 self.note_workload(job, after.is_none(), by);
+                self.note_traces(&job.uid.clone());
             }
         } else if let Some(workload) = subject.and_then(|job| job.origin_uid.clone()) {
             self.note_mirror(&workload, before.as_ref(), after, by);
+            self.note_traces(&workload);
         }
         before
     }
@@ -272,6 +290,17 @@ impl Truth {
         }
     }
 
+    /// Looks whether anything tells where a workload is. One that has no record has no mirror either, unless somebody wiped it.
+    fn note_traces(&mut self, uid: &str) {
+        let wiped = self.workloads().any(|workload| workload.uid == uid && workload.placement.is_none());
+        let on_workers =
+            self.jobs.iter().filter(|(cluster, _)| !is_manager(cluster)).flat_map(|(_, jobs)| jobs.values());
+        let hidden = on_workers.filter(|job| job.origin_uid.as_deref() == Some(uid)).any(|job| !job.is_mirror());
+        if hidden && wiped {
+            self.histories.entry(uid.to_owned()).or_default().untraceable = true;
+        }
+    }
+
     fn note_mirror(&mut self, workload: &str, before: Option<&JobFacts>, after: Option<&JobFacts>, by: Role) {
         let step = self.step;
         let history = self.histories.entry(workload.to_owned()).or_default();
@@ -279,6 +308,8 @@ impl Truth {
         if let Some(after) = after {
             history.mirrors.entry(after.uid.clone()).or_insert(step);
             history.mirror_changes += u64::from(before.is_none_or(|before| before.status != after.status));
+            let mut conditions = after.status["conditions"].as_array().into_iter().flatten();
+            history.overran |= conditions.any(|condition| condition["reason"] == DEADLINE_EXCEEDED);
             // What ends while it is being deleted does not count: nobody need have seen it.
             if let Some((kind, _)) = after.ending.as_ref().filter(|_| !after.deleting) {
                 history.mirror_ending.get_or_insert_with(|| kind.clone());

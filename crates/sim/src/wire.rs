@@ -11,10 +11,12 @@ use jobferry_apiserver::{ApiServer, ResponseBody};
 use jobferry_testkit::fault::{AnswerBody, Asked, BoxError};
 use kube::client::Body;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use tower::ServiceExt;
 
 use crate::admission::Rule;
 use crate::cluster::Address;
+use crate::ear::Sent;
 use crate::etl;
 use crate::facts::JobFacts;
 use crate::hub::{Exchange, Hub};
@@ -61,6 +63,7 @@ impl Wire {
             return Ok(Response::new(whole(answer.to_string().into())));
         }
         let (parts, body) = request.into_parts();
+        let sent = parts.extensions.get::<Sent>().map_or_else(Instant::now, |sent| sent.0);
         let mut body = body.collect().await?.to_bytes();
         if let Some(sabotage) = self.sabotage.filter(|_| self.role == Role::Dispatcher) {
             body = sabotage.request(&self.cluster, &asked, body);
@@ -73,7 +76,7 @@ impl Wire {
         for rule in rules.into_iter().filter(|_| self.role == Role::Dispatcher) {
             if let Some((code, refusal)) = rule.refuse(&asked) {
                 self.log(&asked, job_of(&asked.path, &body).as_ref(), "", code.as_u16());
-                self.report(asked, body, code.as_u16(), None);
+                self.report(asked, (body, sent), code.as_u16(), None);
                 return Ok(said(code, &refusal));
             }
             body = rule.change(&asked, body);
@@ -102,18 +105,18 @@ impl Wire {
             self.hub.changed(&self.cluster, &job.name, after.as_ref(), self.role);
         }
         if is_there {
-            self.report(asked, body, code, target);
+            self.report(asked, (body, sent), code, target);
         }
         Ok(response.map(|body| body.map_err(Into::into).boxed_unsync()))
     }
 
     /// Tells the hub of a write.
-    fn report(&self, asked: Asked, body: Bytes, code: u16, target: Option<JobFacts>) {
+    fn report(&self, asked: Asked, (body, sent): (Bytes, Instant), code: u16, target: Option<JobFacts>) {
         let Self { who, home, cluster, role, .. } = self;
         let (who, home, cluster) = (who.to_string(), home.to_string(), cluster.to_string());
         let Asked { method, path, .. } = asked;
         if method != Method::GET {
-            self.hub.asked(&Exchange { who, home, role: *role, cluster, method, path, body, code, target });
+            self.hub.asked(&Exchange { who, home, role: *role, cluster, method, path, body, sent, code, target });
         }
     }
 

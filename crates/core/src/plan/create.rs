@@ -15,7 +15,7 @@ impl Case<'_> {
             return actions;
         }
         if !reachable {
-            return self.tell_out_of_sight(at);
+            return self.tell_out_of_sight(at).into_iter().chain(self.look_for_stray(at)).collect();
         }
         // Pods that carry the workload's UID prove that there was a mirror, even if nobody saw it.
         let existed = at.mirror.is_some() || last_seen.is_some() || self.has_evidence(at);
@@ -59,6 +59,20 @@ impl Case<'_> {
         let mut renewed = Placement::new(at.worker.clone(), at.identity.clone(), at.epoch, self.around.now.wall);
         renewed.carried = at.carried;
         vec![Action::RecordPlacement(renewed)]
+    }
+
+    /// Before anybody notices that another cluster answers in a worker's place, a create may reach that one; and its admission
+    /// may take off what our watch would find the mirror by. It is looked for by its name, once no create can land any more.
+    fn look_for_stray(&self, at: &Placement) -> Option<Action> {
+        let identity = self.around.workers.get(&at.worker)?.live_for(&self.workload.kind())?;
+        let is_clear = self.known.memory.no_stray_in.as_deref() == Some(identity);
+        // One that is recorded is known: no other was created after it.
+        if identity == at.identity || at.mirror.is_some() || is_clear {
+            return None;
+        }
+        let landed = self.known.memory.creates_landed_at();
+        let look = Action::LookForStray { worker: at.worker.clone() };
+        Some(if landed > self.around.now.monotonic { Action::WakeAt(landed) } else { look })
     }
 
     /// ABSENT: proved for this epoch.

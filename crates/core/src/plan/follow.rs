@@ -20,6 +20,10 @@ impl Case<'_> {
         let (unmarked, recorded) = (mirror.epoch.is_none(), at.mirror.is_some());
         let is_its = mirror.belongs_to(at) || (unmarked && recorded);
         if !is_its {
+            // Whatever its mark says, what has come to its end is a result.
+            if let Some(actions) = self.copy_end_from_before(at) {
+                return actions;
+            }
             return unmarked.then(|| Action::RecordPlacement(at.with_mirror(&mirror.uid))).into_iter().collect();
         }
         // Another one than the recorded: somebody deleted that one and made this after it. It may have finished unseen.
@@ -31,6 +35,12 @@ impl Case<'_> {
         if let Some(other) = mirror.controller.as_ref().filter(|_| !counts && !mirror.deleting) {
             let misfit = Misfit::Controller(other.clone());
             return vec![Action::DiscardMirror { placement: at.clone(), mirror: mirror.into(), misfit }];
+        }
+        // A create reached the cluster that took the worker's place before anybody noticed: that is where it runs. Once it is
+        // recorded it stays so: another dispatcher may not have noticed yet.
+        let shown_by = self.around.workers.get(&at.worker).and_then(|worker| worker.live_for(&self.workload.kind()));
+        if let Some(identity) = shown_by.filter(|identity| *identity != at.identity && at.mirror.is_none()) {
+            return vec![Action::RecordPlacement(at.in_cluster(identity).with_mirror(&mirror.uid))];
         }
         let mut actions = self.copy_status(at, mirror);
         // What was seen before its kind went out of sight is copied; nothing else can be done there.
@@ -53,8 +63,8 @@ impl Case<'_> {
         actions
     }
 
-    /// A mirror of an earlier placement that finished after all: its result is the workload's, and nothing else may be
-    /// started. Mirrors of this kind come from creates that were answered too late.
+    /// A mirror of an earlier placement, or one whose mark somebody changed, that finished after all: its result is the
+    /// workload's, and nothing else may be started. Most of them come from creates that were answered too late.
     pub(super) fn copy_end_from_before(&self, at: &Placement) -> Option<Vec<Action>> {
         self.end_from_before().map(|mirror| self.copy_status(at, mirror))
     }

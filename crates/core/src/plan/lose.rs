@@ -57,18 +57,24 @@ impl Case<'_> {
         actions.extend(self.give_up(reason, message));
     }
 
-    /// Tells people that the worker of this placement is not registered any more, is another cluster now, or does not show
-    /// us its kind.
+    /// Tells people that the worker of this placement is not registered any more, is another cluster now, cannot be used, or
+    /// does not show us its kind.
     pub(super) fn tell_out_of_sight(&self, at: &Placement) -> Vec<Action> {
         let memory = &self.known.memory;
         let gone = (memory.worker_missing, conditions::REASON_WORKER_MISSING);
         let unseen = (memory.kind_missing, conditions::REASON_KIND_MISSING);
-        let ((since, reason), what) = match self.around.workers.get(&at.worker).map(WorkerView::live_identity) {
-            None => (gone, "which is not registered any more"),
-            Some(Some(identity)) if identity != at.identity => (gone, "behind whose name there is another cluster now"),
+        let unused = (memory.kind_missing, conditions::REASON_WORKER_MISSING);
+        let ((since, reason), what) = match self.around.workers.get(&at.worker).map(|worker| &worker.link) {
+            None => (gone, "which is not registered any more".to_owned()),
+            Some(Link::Live { identity }) if *identity != at.identity => {
+                (gone, "behind whose name there is another cluster now".to_owned())
+            }
+            Some(Link::Unfit { why }) => (unused, format!("which cannot be used ({why})")),
             _ => match self.lacks_kind(at) {
-                Some(KindLink::Forbidden { .. }) => (unseen, "which does not let us watch this kind any more"),
-                Some(_) => (unseen, "which does not have this kind any more"),
+                Some(KindLink::Forbidden { .. }) => {
+                    (unseen, "which does not let us watch this kind any more".to_owned())
+                }
+                Some(_) => (unseen, "which does not have this kind any more".to_owned()),
                 None => return Vec::new(),
             },
         };

@@ -27,7 +27,10 @@ impl Case<'_> {
         if not_before > self.around.now.monotonic {
             return vec![Action::WakeAt(not_before)];
         }
-        self.place_as(|chosen| Placement::new(chosen.worker, chosen.identity, 1, self.around.now.wall))
+        // Another dispatcher, which still sees the record from before, must not take what comes now for older than that.
+        let seen = memory.placement_seen.as_ref().map(|(epoch, ..)| *epoch);
+        let epoch = seen.max(memory.acknowledged.map(|(epoch, _)| epoch)).unwrap_or(0) + 1;
+        self.place_as(|chosen| Placement::new(chosen.worker, chosen.identity, epoch, self.around.now.wall))
     }
 
     /// Records the placement on the worker that fits best, or tells why none does.

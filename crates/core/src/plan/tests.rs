@@ -373,7 +373,7 @@ fn an_unreachable_worker_is_waited_for() {
     assert_eq!(world().placed(&placement()).link("eu-1", AWAY).plan(), []);
     let other_cluster = Link::Live { identity: "id-of-another-cluster".into() };
     assert_eq!(
-        world().placed(&placement()).link("eu-1", other_cluster).plan(),
+        world().placed(&placement().with_mirror("m1")).link("eu-1", other_cluster).plan(),
         [],
         "the same name is not the same cluster"
     );
@@ -492,6 +492,9 @@ fn a_workload_that_lost_its_record_is_not_placed_while_a_worker_is_out_of_sight(
     let traces = || world().job("/metadata/labels", json!({"jobferry.dev/worker": "eu-1"}));
     assert_eq!(traces().link("eu-1", AWAY).plan(), [Action::Alarm(Alarm::UnreadableRecord)]);
     assert!(matches!(traces().plan()[..], [Action::RecordPlacement(_)]));
+    let said =
+        json!({"type": "jobferry.dev/Placed", "status": "True", "reason": "Placed", "message": "on worker eu-1"});
+    assert_left_alone(&world().condition(said).link("eu-1", AWAY).plan(), "until every worker was seen");
     let ran = world().job("/status/startTime", json!("2026-11-15T10:00:00Z"));
     assert_left_alone(&ran.plan(), "is gone");
     let going = Mirror { deleting: true, ..running() };

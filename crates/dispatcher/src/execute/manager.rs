@@ -40,6 +40,7 @@ pub(super) async fn record_placement(
         memory.acknowledged = kept.then_some((epoch, sent)).or(memory.acknowledged);
         memory.unkept = (!kept).then_some(sent);
         memory.absent = None;
+        memory.no_stray_in = None;
     });
     if kept && !placement.moving && placement.mirror.is_none() {
         shared.index.keep_fresh(uid, answer);

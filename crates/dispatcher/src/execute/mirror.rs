@@ -8,6 +8,7 @@ use jobferry_core::{
     claim::{self, Whose},
     custom::KindRef,
     knowledge::Absence,
+    placement::WorkerView,
     record::{Placement, Record},
     refusal::{Ground, Refusal},
     time::{CREATE_WINDOW, WRITE_DEADLINE},
@@ -136,6 +137,36 @@ async fn look_for(
         }
         Err(error) => Err(failed("look for the mirror", uid, &error)),
     }
+}
+
+/// Reads the mirror's name in the cluster that took the place of the recorded one. What is found there is dealt with; that
+/// there is nothing says nothing of the other cluster.
+pub(super) async fn look_for_stray(
+    shared: &Arc<Shared>,
+    asked: Asked<'_>,
+    workload: &Workload,
+) -> Result<(), Unfinished> {
+    let (uid, kind) = (&workload.uid, workload.kind());
+    let Record::Placed(at) = &workload.record else { return Ok(()) };
+    let identity = link::identity_of(asked.client).await.map_err(|e| failed("ask who the worker is", uid, &e))?;
+    match shared.index.worker(asked.name).as_ref().and_then(WorkerView::live_identity) {
+        Some(connected) if connected == identity => {}
+        Some(_) => return Err(Unfinished::Stranger),
+        None => return Err(Unfinished::Again),
+    }
+    match read_raw(asked.client, &kind.object(&workload.namespace, &workload.name)).await {
+        Ok(answer) => {
+            let (mirror, object) = (decode_mirror(shared, &kind, &answer)?, decode(&answer)?);
+            let whose = claim::whose(&object, &mirror, workload, at, &shared.origin);
+            if !matches!(whose, Whose::Earlier | Whose::Foreign) {
+                return judge(shared, asked, workload, at, None, &answer).await;
+            }
+        }
+        Err(error) if error.is_not_found() => {}
+        Err(error) => return Err(failed("look for a stray mirror", uid, &error)),
+    }
+    shared.index.remember(uid, |memory| memory.no_stray_in = Some(identity.into()));
+    Ok(())
 }
 
 /// Acts on what was found under the mirror's name.

@@ -15,6 +15,8 @@ const ALLOWANCE: u64 = 30;
 /// Writes that one dispatcher may ask for at one path in a whole run, carried out or not. Back-off keeps an honest one far
 /// below; a loop without a pause is above it within a second.
 const STORM: u64 = 500;
+/// The same for each workload, at the path where all of them are created.
+const CREATES: u64 = 30;
 
 #[derive(Default)]
 pub(super) struct Budget {
@@ -25,7 +27,7 @@ pub(super) struct Budget {
 }
 
 impl Checker for Budget {
-    fn see(&mut self, seen: &Seen<'_>, _: &Truth) -> Vec<Violation> {
+    fn see(&mut self, seen: &Seen<'_>, truth: &Truth) -> Vec<Violation> {
         let Seen::Asked(exchange) = seen else { return Vec::new() };
         if exchange.role != Role::Dispatcher {
             return Vec::new();
@@ -42,11 +44,12 @@ impl Checker for Budget {
         let key = (exchange.who.clone(), exchange.cluster.clone(), exchange.path.clone());
         let asked = self.asked.entry(key).or_default();
         *asked += 1;
-        if *asked != STORM {
+        let creates = if exchange.method == Method::POST { CREATES * truth.histories().len() as u64 } else { 0 };
+        if *asked < STORM + creates {
             return Vec::new();
         }
         let Exchange { who, method, path, cluster, .. } = *exchange;
-        let what = format!("{who} asked {STORM} times for writes like {method} {path} on {cluster}");
+        let what = format!("{who} asked {asked} times for writes like {method} {path} on {cluster}");
         vec![Violation { promise: "budget", about: vec![path.clone()], what }]
     }
 

@@ -1,20 +1,23 @@
 //! calm: nothing that runs as it should is stopped, or given up, because of a disconnect, a restart or a doubt of ours.
 //!
-//! A workload may be given up when its worker is lost, but not before the dispatcher that does it has missed that worker
-//! for a minute; or when somebody deleted its mirror, but not because another cluster has none.
+//! A workload may be given up when its worker is lost, or past its deadline then, but not before the dispatcher that does it
+//! has missed that worker for a minute; or when somebody deleted its mirror, but not because another cluster has none.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use http::Method;
 use jobferry_api::conditions;
 use jobferry_core::time::LOSS_NOTICED;
 use serde_json::Value;
-use tokio::time::Instant;
 
 use super::{Checker, Seen, Violation, words};
 use crate::facts::{JobFacts, PlacementFacts};
 use crate::hub::Exchange;
-use crate::truth::{Role, Truth, is_manager};
+use crate::truth::{DEADLINE_EXCEEDED, Role, Truth, is_manager};
+
+/// From a decision to its write, at most; and from an answer on one connection to whoever keeps the other.
+const DECISION_TAKES: Duration = Duration::from_secs(15);
 
 #[derive(Default)]
 pub(super) struct Calm {
@@ -64,7 +67,8 @@ impl Calm {
             return None;
         }
         let why_not = match reason.as_str() {
-            conditions::REASON_WORKER_LOST => still_in_touch(&exchange.who, at, truth),
+            conditions::REASON_WORKER_LOST => still_in_touch(exchange, at, truth),
+            DEADLINE_EXCEEDED if !truth.history(&workload.uid)?.overran => still_in_touch(exchange, at, truth),
             conditions::REASON_MIRROR_DELETED => asked_another_cluster(workload, at, truth),
             _ => None,
         }?;
@@ -84,8 +88,10 @@ fn failure(body: &[u8]) -> Option<String> {
     failed["reason"].as_str().map(str::to_owned)
 }
 
-fn still_in_touch(who: &str, at: &PlacementFacts, truth: &Truth) -> Option<String> {
-    let missed = Instant::now() - truth.last_in_touch(who, &at.worker, &at.identity)?;
+/// A decision is judged by what its dispatcher had heard when it made it; its write may have been under way for long.
+fn still_in_touch(exchange: &Exchange, at: &PlacementFacts, truth: &Truth) -> Option<String> {
+    let decided = exchange.sent.checked_sub(DECISION_TAKES)?;
+    let missed = exchange.sent - truth.last_in_touch(&exchange.who, &at.worker, &at.identity, decided)?;
     let what = || format!("has missed {} for {:.1} s only", at.worker, missed.as_secs_f64());
     (missed < LOSS_NOTICED).then(what)
 }

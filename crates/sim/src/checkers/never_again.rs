@@ -5,6 +5,7 @@
 //! turned back, the guard that its name is against a create still under way is gone. An old Job controller of the
 //! management cluster does as it likes. A management cluster that was turned back has forgotten ends, and mirrors that
 //! would tell of them may be gone. Somebody who writes an end cannot know of a create that is under way.
+//! One whose record was wiped off, and whose mirror admission hid, is not found.
 
 use super::{Checker, Seen, Violation, words};
 use crate::truth::Truth;
@@ -19,7 +20,7 @@ impl Checker for NeverAgain {
             return Vec::new();
         };
         let foreign = history.meddled || history.acted_on || history.ended_by_others;
-        if *created < finished || foreign || history.forgotten {
+        if *created < finished || foreign || history.forgotten || history.untraceable {
             return Vec::new();
         }
         let what = format!("workload {workload} had finished and was started again in {cluster}");

@@ -1,7 +1,10 @@
 //! Workers that are lost, for a while or for good.
 
+use std::time::Duration;
+
 use jobferry_sim::stage::{Stage, job};
 use jobferry_sim::{Rule, Truth};
+use jobferry_testkit::fault::Fate;
 use serde_json::json;
 
 use crate::{MANAGER, creates_on, prefer_w1, runs_in, until_running};
@@ -27,6 +30,26 @@ fn h05_a_cluster_that_was_rebuilt_behind_its_address_is_a_lost_worker_not_a_dele
         stage.submit(&job("next", 5)).await;
         stage.until_ended("next", "Complete").await;
         assert_eq!(creates_on(stage, "w1"), 2, "the new cluster is a worker like any other");
+    });
+}
+
+#[test]
+fn h05_a_create_that_reaches_the_cluster_in_its_workers_place_is_found_there_and_its_end_counts() {
+    Stage::play(1, async |stage: &Stage| {
+        stage.start("d1");
+        stage.wait(5).await;
+        // No watch shows what that cluster's admission makes of the mirror, and it is not stopped in time.
+        stage.impose("w1", Rule::TakesLabel);
+        stage.fate(("d1", "w1"), "POST /jobs", 1, Fate::Late(Duration::from_secs(2)));
+        stage.fate(("d1", "w1"), "DELETE /jobs", 1, Fate::Lost);
+        stage.submit(&job("train", 5)).await;
+        stage.wait(1).await;
+        stage.rebuild("w1").await;
+        until_running(stage, "w1", "train").await;
+        stage.lift("w1", Rule::TakesLabel);
+        stage.until_ended("train", "Complete").await;
+        stage.settle().await;
+        assert_eq!(creates_on(stage, "w1"), 1);
     });
 }
 

@@ -144,11 +144,11 @@ fn a_record_that_the_manager_did_not_keep_is_written_anew_after_a_while() {
 }
 
 #[test]
-fn a_mirror_that_was_seen_and_is_gone_is_put_back_into_the_record_that_somebody_wiped_off() {
+fn where_both_the_record_and_the_mirror_are_gone_nothing_is_started_again() {
     let kind = kind("JobSet");
     let mirror = mirrored(&kind, &job_set(), &json!({"restarts": 1}));
     let plan = world_of(&kind, &job_set()).vanished_on("eu-1", mirror).plan();
-    assert_eq!(plan, [Action::RecordPlacement(placement().with_mirror("m1"))], "it may have ended: never again");
+    assert_left_alone(&plan, "the record of where is gone");
 }
 
 #[test]

@@ -14,6 +14,25 @@ fn a_mirror_that_was_given_to_another_controller_is_discarded_unless_it_has_coun
     assert_eq!(seen(&placement(), Mirror { deleting: true, ..delegated() }), [], "it is going already");
     let counted = seen(&placement().with_mirror("m1"), delegated());
     assert!(!counted.iter().any(|action| matches!(action, Action::DiscardMirror { .. })), "{counted:?}");
+    let recovered = world().mirror_on("eu-1", delegated()).plan();
+    assert_eq!(recovered, [Action::RecordPlacement(placement())], "nor does it count when its record is written anew");
+}
+
+#[test]
+fn the_end_of_a_mirror_counts_whatever_somebody_made_of_its_mark() {
+    for epoch in [None, Some(0), Some(1)] {
+        let plan = world().placed(&placement()).mirror_on("eu-1", Mirror { epoch, ..complete() }).plan();
+        let [Action::WriteStatus { status, .. }, ..] = plan.as_slice() else { panic!("{epoch:?}: {plan:?}") };
+        assert!(conditions::is_true(status.conditions.as_deref().unwrap(), "SuccessCriteriaMet"));
+    }
+}
+
+#[test]
+fn a_record_that_was_wiped_off_is_followed_by_one_of_a_later_epoch() {
+    let seen = NOW.monotonic.checked_sub(QUARANTINE).unwrap();
+    let memory = Memory { placement_seen: Some((2, placement().since, seen)), ..Memory::default() };
+    let plan = world().remembering(memory).plan();
+    assert!(matches!(&plan[..], [Action::RecordPlacement(placement)] if placement.epoch == 3), "{plan:?}");
 }
 
 #[test]

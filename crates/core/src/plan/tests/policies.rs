@@ -118,9 +118,25 @@ fn refused_credentials_are_not_a_loss() {
 }
 
 #[test]
+fn a_worker_that_cannot_be_used_is_told_of_after_a_minute() {
+    let unfit = |ago: Duration| {
+        let since = NOW.monotonic.checked_sub(ago);
+        let world = world().placed(&placement()).remembering(Memory { kind_missing: since, ..Memory::default() });
+        world.link("eu-1", Link::Unfit { why: "its credentials are refused".into() }).plan()
+    };
+    assert_eq!(unfit(Duration::ZERO), [Action::WakeAt(NOW.monotonic + MINUTE)]);
+    let message = "on worker eu-1, which cannot be used (its credentials are refused); it is waited for";
+    assert_eq!(told(&unfit(MINUTE)), ("WorkerMissing", message));
+}
+
+#[test]
 fn a_worker_that_was_removed_or_replaced_counts_as_lost_from_when_it_was_missed() {
     let fails = || json!({"onWorkerLost": {"action": "Fail", "after": "15m"}});
-    let missed = |ago: Duration| Memory { worker_missing: NOW.monotonic.checked_sub(ago), ..Memory::default() };
+    let missed = |ago: Duration| Memory {
+        worker_missing: NOW.monotonic.checked_sub(ago),
+        no_stray_in: Some("id-9".into()),
+        ..Memory::default()
+    };
     let replaced = || world().placed(&placement()).link("eu-1", Link::Live { identity: "id-9".into() }).policy(fails());
     let wake_after = |time: Duration| Action::WakeAt(NOW.monotonic + time);
     let plan = replaced().remembering(missed(MINUTE / 2)).plan();
@@ -136,6 +152,27 @@ fn a_worker_that_was_removed_or_replaced_counts_as_lost_from_when_it_was_missed(
     };
     assert_eq!(removed(Duration::ZERO), [Action::WakeAt(NOW.monotonic + MINUTE)], "a short absence is no news");
     assert_eq!(told(&removed(MINUTE)).0, "WorkerMissing");
+}
+
+#[test]
+fn the_cluster_that_took_a_workers_place_is_searched_for_what_a_create_may_have_made_there() {
+    let replaced = |at: &Placement| world().placed(at).link("eu-1", Link::Live { identity: "id-9".into() });
+    let look = [Action::LookForStray { worker: "eu-1".into() }];
+    assert_eq!(replaced(&placement()).plan(), look);
+    let searched = |identity: &str| Memory { no_stray_in: Some(identity.into()), ..Memory::default() };
+    assert_eq!(replaced(&placement()).remembering(searched("id-9")).plan(), []);
+    assert_eq!(replaced(&placement()).remembering(searched("id-8")).plan(), look, "that was yet another one");
+    assert_eq!(replaced(&placement().with_mirror("m1")).plan(), [], "it was created in the cluster before");
+    let landed = NOW.monotonic + QUARANTINE;
+    let under_way = Memory { in_doubt: Some(NOW.monotonic), ..Memory::default() };
+    assert_eq!(replaced(&placement()).remembering(under_way).plan(), [Action::WakeAt(landed)], "it may still land");
+}
+
+#[test]
+fn a_mirror_in_the_cluster_that_took_its_workers_place_is_recorded_there() {
+    let replaced = || world().placed(&placement()).link("eu-1", Link::Live { identity: "id-9".into() });
+    let plan = replaced().mirror_on("eu-1", running()).plan();
+    assert_eq!(plan, [Action::RecordPlacement(placement().in_cluster("id-9").with_mirror("m1"))]);
 }
 
 #[test]
