@@ -85,21 +85,22 @@ impl<T: Object> Cache<T> {
     }
 
     /// A list of this version: what it does not name is gone, and returned. Except for own writes that neither the list nor
-    /// the watch before it can have shown.
+    /// the watch before it can have shown. A server that was restored from a backup has gone back: what is known of its
+    /// lost future does not count.
     pub(crate) fn reset(&mut self, objects: Vec<T>, at: u64) -> Vec<Arc<T>> {
-        let shown = self.reached.max(at);
+        let (shown, went_back) = (self.reached.max(at), at < self.reached);
         (self.reached, self.listed) = (at, true);
         let named: BTreeSet<String> = objects.iter().map(|object| object.uid().to_owned()).collect();
-        let is_lost = |object: &&Arc<T>| !named.contains(object.uid()) && version(object.as_ref()) <= shown;
-        let lost: Vec<Arc<T>> = self.objects.values().filter(is_lost).cloned().collect();
-        self.gone.retain(|uid| named.contains(uid));
-        for object in &lost {
+        self.gone.retain(|uid| named.contains(uid) && !went_back);
+        let is_shown = |object: &&Arc<T>| version(object.as_ref()) <= shown;
+        let known: Vec<Arc<T>> = self.objects.values().filter(is_shown).cloned().collect();
+        for object in &known {
             self.take(object.uid());
         }
         for object in objects {
             self.put(object);
         }
-        lost
+        known.into_iter().filter(|object| !named.contains(object.uid())).collect()
     }
 
     /// An event of the watch. Returns whether it told anything new.
@@ -222,6 +223,18 @@ mod tests {
         assert_eq!(lost, [Arc::new(Thing("a", "1"))]);
         assert_eq!(versions(&cache), [("b", "2"), ("c", "9"), ("d", "7")]);
         assert_eq!(cache.reset(vec![Thing("b", "2")], 9).len(), 2, "the list is as new as what was written");
+    }
+
+    #[test]
+    fn a_list_of_a_restored_server_counts_whatever_was_known_of_its_future() {
+        let mut cache = Cache::default();
+        cache.reset(vec![Thing("a", "5"), Thing("b", "6")], 6);
+        cache.apply(Thing("a", "99"));
+        cache.remove("b");
+        cache.reset(vec![Thing("a", "50"), Thing("b", "6")], 60);
+        assert_eq!(versions(&cache), [("a", "50"), ("b", "6")]);
+        cache.learn(Thing("a", "61"));
+        assert_eq!(versions(&cache), [("a", "61"), ("b", "6")]);
     }
 
     #[test]

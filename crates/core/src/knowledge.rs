@@ -209,6 +209,11 @@ impl Knowledge {
         self.workload.as_deref().map(Workload::kind).or_else(|| mirror.map(Mirror::kind))
     }
 
+    /// Whether there was a mirror of it: one was seen, or pods that only a mirror can have made.
+    pub fn had_mirror(&self) -> bool {
+        !self.mirrors.is_empty() || self.memory.evidence.is_some()
+    }
+
     /// What shows that somebody else runs the workload on the manager, if anything does.
     pub fn activity(&self) -> Option<Activity> {
         let written = self.workload.as_ref().and_then(|workload| workload.acted_on.clone());

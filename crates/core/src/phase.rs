@@ -82,13 +82,12 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
             // The worker that it was placed on was gone, or another cluster, when the record was last seen.
             let worker_missing = known.memory.worker_missing.is_some();
             let out_of_sight = worker_missing || workers.values().any(|worker| worker.may_hide(&kind));
-            let vanished = last_vanished(known).filter(|_| !worker_missing);
-            let ended = || vanished.filter(|(_, mirror)| mirror.is_finished());
+            let ended = || last_vanished(known).filter(|(_, mirror)| mirror.is_finished() && !worker_missing);
             match known.present().max_by_key(|(_, mirror)| mirror.epoch).or_else(ended) {
                 Some((worker, mirror)) => Phase::Recovering { worker, mirror },
                 // It has run, and nobody knows where, or how it ended. Where a mirror was seen last there may be another
                 // cluster now.
-                None if workload.status.start_time.is_some() || vanished.is_some() => Phase::Unknown,
+                None if workload.status.start_time.is_some() || known.had_mirror() => Phase::Unknown,
                 // It was placed once, and a worker that we cannot see may run it.
                 None if out_of_sight && (known.memory.knows_of_placement() || bears_traces(workload)) => Phase::Unknown,
                 // With nothing to complete there is nothing to hold back: the built-in controller ends such a Job at once.

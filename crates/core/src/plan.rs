@@ -68,7 +68,7 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
         Phase::Running { at, mirror } => case.follow(at, mirror),
     };
     if let Record::Placed(at) = &workload.record {
-        actions.extend(stale_mirrors(known, at));
+        actions.extend(stale_mirrors(known, workload, at));
         case.mind_loss(at, &mut actions);
     }
     if known.memory.status_refused.as_ref() == Some(&workload.resource_version) {
@@ -98,10 +98,14 @@ fn delete_pods_first(worker: &str, mirror: &Mirror) -> Action {
 
 /// Mirrors of older epochs are deleted, pods first. A finished one stays as long as its workload is unfinished: its result
 /// counts (see [`Case::copy_end_from_before`]).
-fn stale_mirrors<'a>(known: &'a Knowledge, at: &'a Placement) -> impl Iterator<Item = Action> + 'a {
+fn stale_mirrors<'a>(
+    known: &'a Knowledge,
+    workload: &'a Workload,
+    at: &'a Placement,
+) -> impl Iterator<Item = Action> + 'a {
     let others = known.present().filter(|(_, mirror)| !mirror.deleting && !mirror.belongs_to(at));
     others.filter_map(|(worker, mirror)| match mirror.epoch? {
-        _ if mirror.is_finished() => None,
+        _ if mirror.is_finished() || mirror.is_younger_than(workload) => None,
         epoch if epoch >= at.epoch => None,
         _ => Some(delete_pods_first(worker, mirror)),
     })
@@ -147,7 +151,7 @@ impl Case<'_> {
 
     /// Takes the record over from the mirror.
     fn recover(&self, worker: &str, mirror: &Mirror) -> Vec<Action> {
-        let identity = self.around.workers.get(worker).and_then(WorkerView::live_identity);
+        let identity = self.around.workers.get(worker).and_then(|worker| worker.live_for(&self.workload.kind()));
         let record = identity.map(|identity| {
             let epoch = mirror.epoch.unwrap_or(1);
             let placement = Placement::new(worker.into(), identity.into(), epoch, self.around.now.wall);
@@ -166,7 +170,7 @@ impl Case<'_> {
                 "the record of where it is placed cannot be read: a newer version wrote it, or it was damaged; it is left \
                  alone; run that version, or delete the Job and submit it again"
             }
-            _ if self.workload.status.start_time.is_some() || !self.known.mirrors.is_empty() => {
+            _ if self.workload.status.start_time.is_some() || self.known.had_mirror() => {
                 "it has run, but the record of where is gone: it is left alone until its mirror is seen; if it runs \
                  nowhere any more, delete the Job and submit it again"
             }

@@ -128,6 +128,15 @@ pub struct Mirror {
     pub custom: Option<Box<CustomMirror>>,
 }
 
+impl Mirror {
+    /// Whether it was made of a later state of the workload than this one: somebody has recorded a placement since, which we
+    /// have not seen yet. Nothing is concluded from what our record says of it.
+    pub fn is_younger_than(&self, workload: &Workload) -> bool {
+        let known = workload.resource_version.parse::<u64>().ok();
+        self.manager_version.zip(known).is_some_and(|(made_of, known)| made_of > known)
+    }
+}
+
 impl Workload {
     /// Whether the dispatcher is responsible for it.
     pub fn is_ours(&self) -> bool {

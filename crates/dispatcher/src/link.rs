@@ -112,7 +112,9 @@ pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, loss: Kn
         let words = ended.to_string();
         tracing::warn!(worker = name, reason = words, "not connected");
         let link = shared.index.worker(&name).map(|worker| worker.link);
-        let told = told_before.as_ref() == Some(&words) && !matches!(link, Some(Link::Live { .. }));
+        // Whoever has answered since is lost anew, if it is: that is told again.
+        let answered = matches!(link, Some(Link::Live { .. } | Link::Connecting));
+        let told = told_before.as_ref() == Some(&words) && !answered;
         told_before = Some(words);
         loss.learn(ended.contact(), shared.clock.now().wall);
         let tell = async {
@@ -126,7 +128,7 @@ pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, loss: Kn
                 Ended::Away(why) => {
                     let since = lose(&shared, &name, &loss);
                     if !told {
-                        report::disconnected(&shared, &worker, &why, since).await;
+                        report::disconnected(&shared, &worker, &why, Some(since)).await;
                     }
                 }
                 Ended::Unasked(_) if matches!(link, Some(Link::Away { .. })) => {}
@@ -174,6 +176,7 @@ async fn connect_and_follow(
             .seed(shared.options.seed)
     });
     // What is not listed yet, or out of sight at the moment.
+    let all_scopes = scopes.len();
     let mut unseen: BTreeSet<Scope> = scopes.into_iter().collect();
     let mut session =
         Session { shared, worker, name, loss, identity, version, live: false, lane: false, complaint: None };
@@ -201,6 +204,7 @@ async fn connect_and_follow(
                 shared.lanes.plan_of(name, Urgency::Normal, touched);
             }
             Event::Resumed => {
+                session.answered();
                 unseen.remove(&scope);
                 if unseen.is_empty() {
                     session.connected(&client, connection).await;
@@ -218,7 +222,7 @@ async fn connect_and_follow(
                 ended @ (Ended::Unfit(_) | Ended::Unasked(_)) => return ended,
                 Ended::Away(_) => {
                     unseen.insert(scope);
-                    session.interrupted(&error).await;
+                    session.interrupted(&error, unseen.len() == all_scopes).await;
                 }
             },
         }
@@ -237,8 +241,8 @@ struct Session<'a> {
     live: bool,
     /// Its lane was started.
     lane: bool,
-    /// What people were told of the last interruption.
-    complaint: Option<String>,
+    /// What people were told of the last interruption, and whether it was that of the last watch.
+    complaint: Option<(String, bool)>,
 }
 
 impl Session<'_> {
@@ -275,12 +279,19 @@ impl Session<'_> {
         }
     }
 
-    async fn interrupted(&mut self, error: &CallError) {
-        let complaint = error.to_string();
-        if std::mem::take(&mut self.live) || self.complaint.as_ref() != Some(&complaint) {
+    /// A watch broke off. One that goes on in another namespace shows that the worker is not lost; it is not used either.
+    async fn interrupted(&mut self, error: &CallError, was_last: bool) {
+        let was_live = std::mem::take(&mut self.live);
+        let mut lost_since = None;
+        if was_last {
+            lost_since = Some(lose(self.shared, self.name, self.loss));
+        } else if was_live {
+            set_link(self.shared, self.name, Link::Connecting);
+        }
+        let complaint = (error.to_string(), was_last);
+        if was_live || self.complaint.as_ref() != Some(&complaint) {
             tracing::warn!(worker = self.name, %error, "connection lost; running work goes on");
-            let since = lose(self.shared, self.name, self.loss);
-            report::disconnected(self.shared, self.worker, &complaint, since).await;
+            report::disconnected(self.shared, self.worker, &complaint.0, lost_since).await;
             self.complaint = Some(complaint);
         }
     }

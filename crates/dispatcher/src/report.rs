@@ -58,11 +58,11 @@ pub(crate) async fn credential(shared: &Arc<Shared>, worker: &Worker, expires: O
 }
 
 /// It does not answer, since that time: a later leader takes the clock over from here.
-pub(crate) async fn disconnected(shared: &Arc<Shared>, worker: &Worker, why: &str, since: Timestamp) {
+pub(crate) async fn disconnected(shared: &Arc<Shared>, worker: &Worker, why: &str, lost_since: Option<Timestamp>) {
     let now = whole_seconds(shared.clock.now().wall).to_string();
     let conditions = [accepted(&now), condition(CONNECTED, false, REASON_NO_ANSWER, why, &now)];
-    let since = whole_seconds(since).to_string();
-    write(shared, worker, json!({ "connectedSince": null, "lostSince": since, "conditions": conditions })).await;
+    let lost_since = lost_since.map(|since| whole_seconds(since).to_string());
+    write(shared, worker, json!({ "connectedSince": null, "lostSince": lost_since, "conditions": conditions })).await;
 }
 
 /// It must not be used until somebody changes something.

@@ -22,6 +22,7 @@ use crate::log::Log;
 use crate::sabotage::Sabotage;
 use crate::scenario::Scenario;
 use crate::spells;
+use crate::strangers;
 use crate::truth::{MANAGER, SECOND_MANAGER, Truth};
 use crate::weather::Weather;
 
@@ -215,9 +216,10 @@ impl Builder<'_> {
 /// The storm, the rest after it, and the end of all workloads.
 async fn live(scenario: &Scenario, crews: &[Crew], hub: &Hub) {
     storm(scenario, crews).await;
-    // A manager that was restored may have gone back to when a Worker was just being removed.
+    // A manager that was restored may have gone back to when a Worker was just being removed, or a record damaged.
     for crew in crews {
         actors::register(&crew.manager, &crew.workers).await;
+        strangers::mend_records(&crew.manager).await;
     }
     rest(hub, Truth::is_settled).await;
     hub.at_rest(Rest::Settled);

@@ -19,6 +19,26 @@ use crate::weather::Weather;
 /// What keeps a mirror.
 const FINALIZER: &str = "example.com/keep";
 
+/// A record that no version of ours can read.
+const DAMAGED: &str = "{\"v\":2}";
+
+/// Looks after records that are damaged again: a manager that was restored may have gone back to when they were.
+pub(crate) async fn mend_records(manager: &Cluster) {
+    let jobs = manager.hub().truth(|truth| truth.jobs(&manager.name).map(|job| job.name.clone()).collect::<Vec<_>>());
+    for job in jobs {
+        mend_record(&manager.client("user", Role::User), &job).await;
+    }
+}
+
+async fn mend_record(user: &Client, job: &str) {
+    let is_damaged = |condition: &Value| condition["type"] == conditions::PLACEMENT && condition["message"] == DAMAGED;
+    amend(user, job, "/status", |stored| {
+        let damaged = list(&stored["status"], "conditions").iter().any(is_damaged);
+        damaged.then(|| with_record(stored, None))?
+    })
+    .await;
+}
+
 /// Does what they do.
 pub(crate) async fn meddle(manager: &Cluster, worker: &Cluster, deed: Deed, weather: &Weather, secrets: &Secrets) {
     let name = &worker.name;
@@ -33,9 +53,9 @@ pub(crate) async fn meddle(manager: &Cluster, worker: &Cluster, deed: Deed, weat
             weather.count(Fault::RecordWiped, format_args!("/{job}: damaged for {time:?}"));
             // Nothing is done about it before somebody looks after it.
             manager.hub().disturb_for(&manager.name, time);
-            amend(&user, &job, "/status", |stored| with_record(stored, Some("{\"v\":2}"))).await;
+            amend(&user, &job, "/status", |stored| with_record(stored, Some(DAMAGED))).await;
             sleep(time).await;
-            amend(&user, &job, "/status", |stored| with_record(stored, None)).await;
+            mend_record(&user, &job).await;
         }
         Deed::ForgeLabel(job) => {
             weather.count(Fault::RecordWiped, format_args!("/{job}: its label says {name}"));

@@ -133,6 +133,12 @@ impl Truth {
         all.filter(|(cluster, job)| !is_manager(cluster) && job.is_mirror())
     }
 
+    /// What there is of a workload on the workers, with their clusters, whatever became of its marks.
+    pub fn on_workers(&self, workload: &str) -> impl Iterator<Item = (&str, &JobFacts)> {
+        let all = self.jobs.iter().flat_map(|(cluster, jobs)| jobs.values().map(move |job| (cluster.as_str(), job)));
+        all.filter(move |(cluster, job)| !is_manager(cluster) && job.origin_uid.as_deref() == Some(workload))
+    }
+
     /// The workloads that exist on the managers.
     pub fn workloads(&self) -> impl Iterator<Item = &JobFacts> {
         self.jobs(MANAGER).chain(self.jobs(SECOND_MANAGER)).filter(|job| job.is_workload)
@@ -171,6 +177,13 @@ impl Truth {
         let heard = self.heard.get(&(who.to_owned(), cluster.to_owned(), identity.to_owned()));
         let heard = heard.and_then(|all| all.iter().rev().find(|moment| **moment <= until));
         heard.max(self.begun.get(who)).copied()
+    }
+
+    /// Whether a dispatcher, between its start and this moment, was shown the mirrors of a cluster.
+    pub fn was_seen(&self, cluster: &str, who: &str, until: Instant) -> bool {
+        let Some((identity, begun)) = self.identity(cluster).zip(self.begun.get(who)) else { return false };
+        let heard = self.heard.get(&(who.to_owned(), cluster.to_owned(), identity.to_owned()));
+        heard.is_some_and(|all| all.iter().any(|moment| (*begun..=until).contains(moment)))
     }
 
     pub(crate) fn begins(&mut self, who: &str, at: Instant) {
@@ -293,10 +306,8 @@ impl Truth {
     /// Looks whether anything tells where a workload is. One that has no record has no mirror either, unless somebody wiped it.
     fn note_traces(&mut self, uid: &str) {
         let wiped = self.workloads().any(|workload| workload.uid == uid && workload.placement.is_none());
-        let on_workers =
-            self.jobs.iter().filter(|(cluster, _)| !is_manager(cluster)).flat_map(|(_, jobs)| jobs.values());
-        let hidden = on_workers.filter(|job| job.origin_uid.as_deref() == Some(uid)).any(|job| !job.is_mirror());
-        if hidden && wiped {
+        let hidden = || self.on_workers(uid).any(|(_, job)| !job.is_mirror());
+        if wiped && hidden() {
             self.histories.entry(uid.to_owned()).or_default().untraceable = true;
         }
     }

@@ -31,8 +31,9 @@ impl Knowledge {
     pub fn load(&self) -> Option<Load> {
         let at = self.placement()?;
         let refused = self.memory.refusals.get(&at.worker).is_some_and(|refusal| refusal.epoch == at.epoch);
-        // What somebody else runs is not created.
-        let settled = at.mirror.is_some() || at.moving || refused || self.activity().is_some();
+        // What somebody else runs is not created, nor what is placed on a cluster that is no more.
+        let replaced = self.memory.no_stray_in.is_some();
+        let settled = at.mirror.is_some() || at.moving || refused || replaced || self.activity().is_some();
         let unacknowledged = !settled && !self.mirrors.is_known_on(&at.worker);
         Some(Load { worker: at.worker.clone(), unacknowledged })
     }
@@ -84,6 +85,9 @@ mod tests {
         };
         assert!(!takes_a_slot(&refused_in(1)));
         assert!(takes_a_slot(&refused_in(0)), "an earlier create was refused, not this one");
+
+        let replaced = Memory { no_stray_in: Some("id-9".into()), ..Memory::default() };
+        assert!(!takes_a_slot(&Knowledge { memory: replaced, ..placed(&at) }), "its cluster is no more");
 
         let run_by_another = Memory { local_child: Some("pods/train-0".into()), ..Memory::default() };
         assert!(!takes_a_slot(&Knowledge { memory: run_by_another, ..placed(&at) }));

@@ -63,8 +63,8 @@ impl Case<'_> {
 
     /// Before anybody notices that another cluster answers in a worker's place, a create may reach that one; and its admission
     /// may take off what our watch would find the mirror by. It is looked for by its name, once no create can land any more.
-    fn look_for_stray(&self, at: &Placement) -> Option<Action> {
-        let identity = self.around.workers.get(&at.worker)?.live_for(&self.workload.kind())?;
+    pub(super) fn look_for_stray(&self, at: &Placement) -> Option<Action> {
+        let identity = self.shown_by(at)?;
         let is_clear = self.known.memory.no_stray_in.as_deref() == Some(identity);
         // One that is recorded is known: no other was created after it.
         if identity == at.identity || at.mirror.is_some() || is_clear {

@@ -24,27 +24,28 @@ impl Case<'_> {
             if let Some(actions) = self.copy_end_from_before(at) {
                 return actions;
             }
-            return unmarked.then(|| Action::RecordPlacement(at.with_mirror(&mirror.uid))).into_iter().collect();
+            let discard_or_record = || self.discard_misfit(at, mirror).unwrap_or_else(|| self.record_mirror(at, mirror));
+            return unmarked.then(discard_or_record).into_iter().collect();
         }
         // Another one than the recorded: somebody deleted that one and made this after it. It may have finished unseen.
         if at.mirror.as_ref().is_some_and(|recorded| *recorded != mirror.uid) && !mirror.is_finished() {
-            return if mirror.deleting { Vec::new() } else { vec![delete_pods_first(&at.worker, mirror)] };
+            let spared = mirror.deleting || mirror.is_younger_than(self.workload);
+            return if spared { Vec::new() } else { vec![delete_pods_first(&at.worker, mirror)] };
         }
-        // Seen before the answer to its create, or that answer was lost. Nobody there will run it.
-        let counts = at.mirror.is_some() || mirror.is_finished();
-        if let Some(other) = mirror.controller.as_ref().filter(|_| !counts && !mirror.deleting) {
-            let misfit = Misfit::Controller(other.clone());
-            return vec![Action::DiscardMirror { placement: at.clone(), mirror: mirror.into(), misfit }];
+        if let Some(discard) = self.discard_misfit(at, mirror) {
+            return vec![discard];
         }
-        // A create reached the cluster that took the worker's place before anybody noticed: that is where it runs. Once it is
-        // recorded it stays so: another dispatcher may not have noticed yet.
-        let shown_by = self.around.workers.get(&at.worker).and_then(|worker| worker.live_for(&self.workload.kind()));
-        if let Some(identity) = shown_by.filter(|identity| *identity != at.identity && at.mirror.is_none()) {
-            return vec![Action::RecordPlacement(at.in_cluster(identity).with_mirror(&mirror.uid))];
+        // A create reached the cluster that took the worker's place before anybody noticed: that is where it runs. Where others
+        // work at the same time it stays as it was recorded: one of them may not have noticed yet.
+        let is_elsewhere = self.shown_by(at).is_some_and(|identity| identity != at.identity);
+        if is_elsewhere
+            && at.mirror.as_ref().is_none_or(|recorded| *recorded == mirror.uid && self.around.leads_alone)
+        {
+            return vec![self.record_mirror(at, mirror)];
         }
         let mut actions = self.copy_status(at, mirror);
-        // What was seen before its kind went out of sight is copied; nothing else can be done there.
-        if self.lacks_kind(at).is_some() {
+        // What was seen before it went out of sight is copied; nothing else can be done there.
+        if self.is_unusable(at) {
             actions.extend(self.tell_out_of_sight(at));
             return actions;
         }
@@ -54,13 +55,29 @@ impl Case<'_> {
             api::conditions::REASON_PLACED => false,
             api::conditions::REASON_EDIT_REFUSED => settled,
             // Not before it is in sight again.
-            api::conditions::REASON_KIND_MISSING | api::conditions::REASON_WORKER_LOST => self.is_in_sight(at),
+            api::conditions::REASON_KIND_MISSING
+            | api::conditions::REASON_WORKER_MISSING
+            | api::conditions::REASON_WORKER_LOST => self.is_in_sight(at),
             _ => true,
         };
         if actions.is_empty() && self.workload.placed.as_ref().is_some_and(outdated) {
             actions = self.tell(true, api::conditions::REASON_PLACED, format!("on worker {}", at.worker));
         }
         actions
+    }
+
+    /// Seen before the answer to its create, or that answer was lost. Nobody there will run it.
+    fn discard_misfit(&self, at: &Placement, mirror: &Mirror) -> Option<Action> {
+        let counts = at.mirror.is_some() || mirror.is_finished();
+        let other = mirror.controller.as_ref().filter(|_| !counts && !mirror.deleting)?;
+        let misfit = Misfit::Controller(other.clone());
+        Some(Action::DiscardMirror { placement: at.clone(), mirror: mirror.into(), misfit })
+    }
+
+    /// Records that this is its mirror, in the cluster that shows it.
+    fn record_mirror(&self, at: &Placement, mirror: &Mirror) -> Action {
+        let cluster = self.shown_by(at).unwrap_or(&at.identity);
+        Action::RecordPlacement(at.in_cluster(cluster).with_mirror(&mirror.uid))
     }
 
     /// A mirror of an earlier placement, or one whose mark somebody changed, that finished after all: its result is the

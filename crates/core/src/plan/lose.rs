@@ -11,7 +11,7 @@ use crate::{
     action::Action,
     placement::{KindLink, Link, WorkerView},
     record::Placement,
-    time::{QUARANTINE, WAITING_INTERVAL},
+    time::WAITING_INTERVAL,
 };
 
 /// From this many workers on, the loss of more than half of them is taken for a fault on our side.
@@ -41,15 +41,15 @@ impl Case<'_> {
         let Some((due, (reason, message))) = first else { return };
         let left = Duration::try_from(due.duration_since(now.wall)).unwrap_or_default();
         // Nor before a create that may be under way has landed: it would run what was given up.
-        let placed = self.known.memory.placement_seen.as_ref().map(|(_, _, seen)| *seen + QUARANTINE);
-        let act_at =
-            (loss.noticed + self.around.notice_loss_after).max(now.monotonic + left).max(placed.unwrap_or_default());
+        let landed = self.known.memory.creates_landed_at();
+        let act_at = (loss.noticed + self.around.notice_loss_after).max(now.monotonic + left).max(landed);
         if act_at > now.monotonic {
             actions.push(Action::WakeAt(act_at));
             return;
         }
-        // The worker that comes back and releases the brake has this workload looked at again.
-        if most_look_lost(self.around.workers.values()) {
+        // The worker that comes back and releases the brake has this workload looked at again; so has what is found, or not,
+        // in the cluster that took its worker's place.
+        if most_look_lost(self.around.workers.values()) || self.look_for_stray(at).is_some() {
             return;
         }
         // The last word: whatever else there is to tell of where it is would take turns with it.
@@ -92,9 +92,20 @@ impl Case<'_> {
         self.around.workers.get(&at.worker)?.lacks(&self.workload.kind())
     }
 
+    /// Whether the worker of this placement answers, and yet does not let us do anything for this workload.
+    pub(super) fn is_unusable(&self, at: &Placement) -> bool {
+        let is_unfit = |worker: &WorkerView| matches!(worker.link, Link::Unfit { .. });
+        self.lacks_kind(at).is_some() || self.around.workers.get(&at.worker).is_some_and(is_unfit)
+    }
+
+    /// The identity of the cluster that shows us its mirrors by the name of this placement's worker.
+    pub(super) fn shown_by(&self, at: &Placement) -> Option<&str> {
+        self.around.workers.get(&at.worker)?.live_for(&self.workload.kind())
+    }
+
     /// Whether the worker of this placement shows us its mirrors.
     pub(super) fn is_in_sight(&self, at: &Placement) -> bool {
-        self.around.workers.get(&at.worker).is_some_and(|worker| worker.live_for(&self.workload.kind()).is_some())
+        self.shown_by(at).is_some()
     }
 
     fn loss(&self, at: &Placement) -> Option<Loss> {

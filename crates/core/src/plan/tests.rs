@@ -41,7 +41,7 @@ struct World {
 fn world() -> World {
     let live = |identity: &str| WorkerView { link: Link::Live { identity: identity.into() }, ..WorkerView::default() };
     let job = json!({
-        "metadata": {"namespace": "ml", "name": "train", "uid": "u1", "resourceVersion": "10", "annotations": {}},
+        "metadata": {"namespace": "ml", "name": "train", "uid": "u1", "resourceVersion": "50", "annotations": {}},
         "spec": {"managedBy": "jobferry.dev/dispatcher", "completions": 1, "parallelism": 1},
         "status": {"conditions": []},
     });
@@ -429,7 +429,7 @@ fn a_dispatcher_whose_watch_is_slow_does_not_copy_what_another_one_has_overtaken
 
 #[test]
 fn a_status_that_the_manager_refused_is_not_sent_again_as_it_was() {
-    let refused = Memory { status_refused: Some("10".into()), ..Memory::default() };
+    let refused = Memory { status_refused: Some("50".into()), ..Memory::default() };
     let world = || world().placed(&placement()).mirror_on("eu-1", running());
     assert_eq!(world().remembering(refused.clone()).plan(), []);
     let changed = world().job("/metadata/resourceVersion", json!("11")).remembering(refused).plan();

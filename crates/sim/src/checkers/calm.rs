@@ -16,8 +16,8 @@ use crate::facts::{JobFacts, PlacementFacts};
 use crate::hub::Exchange;
 use crate::truth::{DEADLINE_EXCEEDED, Role, Truth, is_manager};
 
-/// From a decision to its write, at most; and from an answer on one connection to whoever keeps the other.
-const DECISION_TAKES: Duration = Duration::from_secs(15);
+/// From a decision to its write, at most: what a dispatcher hears meanwhile comes too late for it.
+const DECISION_TAKES: Duration = Duration::from_secs(1);
 
 #[derive(Default)]
 pub(super) struct Calm {

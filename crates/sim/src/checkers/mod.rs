@@ -86,7 +86,7 @@ pub trait Checker: Send {
 /// All checkers.
 pub fn all() -> Vec<Box<dyn Checker>> {
     vec![
-        Box::new(never_twice::NeverTwice),
+        Box::new(never_twice::NeverTwice::default()),
         Box::new(never_again::NeverAgain),
         Box::new(never_lost::NeverLost),
         Box::new(calm::Calm::default()),

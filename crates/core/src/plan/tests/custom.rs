@@ -22,14 +22,14 @@ fn kind(name: &str) -> Arc<Kind> {
 
 fn job_set() -> Value {
     json!({
-        "metadata": {"namespace": "ml", "name": "train", "uid": "u1", "resourceVersion": "10", "generation": 1},
+        "metadata": {"namespace": "ml", "name": "train", "uid": "u1", "resourceVersion": "50", "generation": 1},
         "spec": {"managedBy": "jobferry.dev/dispatcher", "replicatedJobs": []},
     })
 }
 
 fn ray_cluster() -> Value {
     json!({
-        "metadata": {"namespace": "ml", "name": "train", "uid": "u1", "resourceVersion": "10", "generation": 1,
+        "metadata": {"namespace": "ml", "name": "train", "uid": "u1", "resourceVersion": "50", "generation": 1,
                      "labels": {"jobferry.dev/dispatch": "true"}},
         "spec": {"managedBy": "kueue.x-k8s.io/multikueue"},
     })
@@ -149,6 +149,17 @@ fn where_both_the_record_and_the_mirror_are_gone_nothing_is_started_again() {
     let mirror = mirrored(&kind, &job_set(), &json!({"restarts": 1}));
     let plan = world_of(&kind, &job_set()).vanished_on("eu-1", mirror).plan();
     assert_left_alone(&plan, "the record of where is gone");
+}
+
+#[test]
+fn a_lost_record_is_written_anew_only_where_the_worker_has_shown_this_kind_since() {
+    let kind = kind("JobSet");
+    let mirror = mirrored(&kind, &job_set(), &json!({"restarts": 1}));
+    let seen = || world_of(&kind, &job_set()).mirror_on("eu-1", mirror.clone());
+    assert_eq!(seen().plan(), [Action::RecordPlacement(placement().with_mirror("m1"))]);
+    let mut reconnected = seen().link("eu-1", Link::Live { identity: "id-9".into() });
+    reconnected.workers.get_mut("eu-1").unwrap().kinds.clear();
+    assert_eq!(reconnected.plan(), [], "another cluster may answer, and the mirror be in the one before");
 }
 
 #[test]

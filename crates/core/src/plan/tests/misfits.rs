@@ -14,6 +14,8 @@ fn a_mirror_that_was_given_to_another_controller_is_discarded_unless_it_has_coun
     assert_eq!(seen(&placement(), Mirror { deleting: true, ..delegated() }), [], "it is going already");
     let counted = seen(&placement().with_mirror("m1"), delegated());
     assert!(!counted.iter().any(|action| matches!(action, Action::DiscardMirror { .. })), "{counted:?}");
+    let unmarked = seen(&placement(), Mirror { epoch: None, ..delegated() });
+    assert!(matches!(unmarked[..], [Action::DiscardMirror { .. }]), "{unmarked:?}");
     let recovered = world().mirror_on("eu-1", delegated()).plan();
     assert_eq!(recovered, [Action::RecordPlacement(placement())], "nor does it count when its record is written anew");
 }
@@ -25,6 +27,24 @@ fn the_end_of_a_mirror_counts_whatever_somebody_made_of_its_mark() {
         let [Action::WriteStatus { status, .. }, ..] = plan.as_slice() else { panic!("{epoch:?}: {plan:?}") };
         assert!(conditions::is_true(status.conditions.as_deref().unwrap(), "SuccessCriteriaMet"));
     }
+}
+
+#[test]
+fn a_mirror_that_was_made_of_a_later_record_than_ours_is_not_judged_by_ours() {
+    let seen = |at: Placement, made_of| {
+        let other = Mirror { manager_version: Some(made_of), ..running() };
+        world().placed(&at).mirror_on("eu-1", other).plan()
+    };
+    for at in [placement().with_mirror("m0"), Placement::new("eu-1".into(), "id-1".into(), 2, NOW.wall)] {
+        assert!(seen(at.clone(), 50).contains(&delete_pods_first_on("eu-1")), "{at:?}");
+        assert!(!seen(at.clone(), 51).contains(&delete_pods_first_on("eu-1")), "{at:?}");
+    }
+}
+
+#[test]
+fn where_pods_proved_that_there_was_a_mirror_a_lost_record_is_not_followed_by_another() {
+    let plan = world().remembering(Memory { evidence: Some(1), ..Memory::default() }).plan();
+    assert_left_alone(&plan, "it has run");
 }
 
 #[test]

@@ -127,6 +127,13 @@ fn a_worker_that_cannot_be_used_is_told_of_after_a_minute() {
     assert_eq!(unfit(Duration::ZERO), [Action::WakeAt(NOW.monotonic + MINUTE)]);
     let message = "on worker eu-1, which cannot be used (its credentials are refused); it is waited for";
     assert_eq!(told(&unfit(MINUTE)), ("WorkerMissing", message));
+
+    let memory = Memory { kind_missing: NOW.monotonic.checked_sub(MINUTE), ..Memory::default() };
+    let mut followed = world().placed(&placement().copying(&running())).remembering(memory).mirror_on("eu-1", running());
+    let shown = followed.job["status"]["conditions"].take();
+    followed.job["status"] = json!({"active": 1, "ready": 1, "startTime": "2026-11-15T10:00:00Z", "conditions": shown});
+    let followed = followed.link("eu-1", Link::Unfit { why: "its credentials are refused".into() });
+    assert_eq!(told(&followed.plan()), ("WorkerMissing", message), "whether or not its mirror is known");
 }
 
 #[test]
@@ -172,7 +179,30 @@ fn the_cluster_that_took_a_workers_place_is_searched_for_what_a_create_may_have_
 fn a_mirror_in_the_cluster_that_took_its_workers_place_is_recorded_there() {
     let replaced = || world().placed(&placement()).link("eu-1", Link::Live { identity: "id-9".into() });
     let plan = replaced().mirror_on("eu-1", running()).plan();
-    assert_eq!(plan, [Action::RecordPlacement(placement().in_cluster("id-9").with_mirror("m1"))]);
+    let there = [Action::RecordPlacement(placement().in_cluster("id-9").with_mirror("m1"))];
+    assert_eq!(plan, there);
+    assert_eq!(replaced().mirror_on("eu-1", Mirror { epoch: None, ..running() }).plan(), there, "without its mark");
+    let named = |leads_alone| {
+        let mut world = world().placed(&placement().with_mirror("m1")).mirror_on("eu-1", running());
+        world.leads_alone = leads_alone;
+        world.link("eu-1", Link::Live { identity: "id-9".into() }).plan()
+    };
+    assert_eq!(named(true), there, "its create was answered before anybody noticed");
+    assert!(!named(false).contains(&there[0]), "another dispatcher may not have noticed yet: they would take turns");
+}
+
+#[test]
+fn nothing_is_given_up_before_the_cluster_in_its_workers_place_was_searched() {
+    let missed = |no_stray_in: Option<&str>| {
+        let worker_missing = NOW.monotonic.checked_sub(15 * MINUTE);
+        let memory = Memory { worker_missing, no_stray_in: no_stray_in.map(Into::into), ..Memory::default() };
+        let replaced = world().placed(&placement()).link("eu-1", Link::Live { identity: "id-9".into() });
+        let fails = json!({"onWorkerLost": {"action": "Fail", "after": "15m"}});
+        replaced.policy(fails).remembering(memory).plan()
+    };
+    assert!(missed(None).contains(&Action::LookForStray { worker: "eu-1".into() }));
+    assert!(!missed(None).iter().any(|action| matches!(action, Action::WriteStatus { .. })));
+    assert_eq!(failed(&missed(Some("id-9"))), "WorkerLost");
 }
 
 #[test]
