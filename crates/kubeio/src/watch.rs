@@ -25,6 +25,9 @@ use crate::{Backoff, CallError, Refusal, call::call};
 /// The server ends each watch after this time and we resume it. A dead peer is noticed soon after it, and a server
 /// sends at least one bookmark in it, so a watch that saw nothing at all is suspicious (see [`Watcher::next`]).
 const WATCH_SECONDS: u32 = 60;
+/// A watch that takes longer to be opened counts as cut off before: a server that is being replaced keeps its clients waiting,
+/// and the one that answers then may be another.
+const OPENED_WITHIN: Duration = Duration::from_secs(1);
 /// How long after its announced end a watch may linger before it counts as cut.
 const WATCH_GRACE: Duration = Duration::from_secs(10);
 /// One page of a list, and the answer to a watch request, must come within this time.
@@ -122,6 +125,8 @@ pub struct Watcher<T> {
     after_list: VecDeque<Event<T>>,
     backoff: Backoff,
     not_before: Option<Instant>,
+    /// Since when a watch is being opened.
+    asked: Option<Instant>,
     /// The last stream was cut off, and no other one was opened since.
     cut: bool,
 }
@@ -143,7 +148,8 @@ impl<T: DeserializeOwned> Watcher<T> {
     pub fn new(client: Client, collection: Collection<T>) -> Self {
         let backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(15), collection.seed);
         let (state, after_list) = (State::Unlisted, VecDeque::new());
-        Self { client, collection, state, in_pages: false, after_list, backoff, not_before: None, cut: false }
+        let (not_before, asked) = (None, None);
+        Self { client, collection, state, in_pages: false, after_list, backoff, not_before, asked, cut: false }
     }
 
     /// The resourceVersion that it has come to; after a list, that of the list.
@@ -195,16 +201,21 @@ impl<T: DeserializeOwned> Watcher<T> {
                     Err(error) if is_expired(&error) => self.pause(),
                     Err(error) => return self.interrupt(error),
                 },
-                State::Listed(version) => match open(&self.client, &self.collection, Some(version.clone())).await {
-                    Ok(stream) => {
-                        self.state = State::Streaming(stream);
-                        if std::mem::take(&mut self.cut) {
-                            return Event::Resumed;
+                State::Listed(version) => {
+                    let asked = *self.asked.get_or_insert_with(Instant::now);
+                    let opened = open(&self.client, &self.collection, Some(version.clone())).await;
+                    self.asked = None;
+                    match opened {
+                        Ok(stream) => {
+                            self.state = State::Streaming(stream);
+                            if std::mem::take(&mut self.cut) || asked.elapsed() > OPENED_WITHIN {
+                                return Event::Resumed;
+                            }
                         }
+                        Err(error) if is_expired(&error) => self.restart_list(),
+                        Err(error) => return self.interrupt(error),
                     }
-                    Err(error) if is_expired(&error) => self.restart_list(),
-                    Err(error) => return self.interrupt(error),
-                },
+                }
                 State::Doubted(known) => match current_version(&self.client, &self.collection).await {
                     Ok(current) if is_behind(&current, known) => self.restart_list(),
                     Ok(_) => self.state = State::Listed(std::mem::take(known)),
@@ -214,6 +225,12 @@ impl<T: DeserializeOwned> Watcher<T> {
                     Ok(Some(line)) => {
                         self.backoff.reset();
                         match read_line(&self.collection, &line) {
+                            // Versions never go back, unless the server does, or another one answers in its place.
+                            Line::Event(_, version) | Line::Bookmark { version, .. }
+                                if is_behind(&version, &stream.version) =>
+                            {
+                                self.restart_list();
+                            }
                             Line::Event(event, version) => {
                                 stream.version = version;
                                 return event;

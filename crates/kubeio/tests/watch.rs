@@ -36,10 +36,12 @@ enum Answer {
     Lines(Vec<Value>, u64),
     /// Lines of a watch that then hangs.
     Hang(Vec<Value>),
+    /// The same, but nothing of it, not even that there is a watch, comes before so many seconds are over.
+    Late(u64, Vec<Value>),
     /// The same, as pieces that come a second apart.
     Pieces(Vec<String>),
 }
-use Answer::{Hang, Json, Lines, Pieces};
+use Answer::{Hang, Json, Late, Lines, Pieces};
 
 #[derive(Clone, Default)]
 struct Script {
@@ -66,11 +68,19 @@ impl Script {
         let script = self.clone();
         let service = axum::Router::new().fallback(move |request: Request<Body>| {
             let script = script.clone();
-            async move { script.answer(&request) }
+            async move {
+                let seconds = script.delay();
+                tokio::time::sleep(Duration::from_secs(seconds)).await;
+                script.answer(&request)
+            }
         });
         let client = kube::Client::new(service, "default");
         let things = Collection::new("/apis/test/v1/things", |t: &Thing| &t.metadata.resource_version);
         Watcher::new(client, wanted(things))
+    }
+
+    fn delay(&self) -> u64 {
+        if let Some(Late(seconds, _)) = self.answers.lock().unwrap().front() { *seconds } else { 0 }
     }
 
     fn answer(&self, request: &Request<Body>) -> Response<Body> {
@@ -94,7 +104,7 @@ impl Script {
                 let all = stream::iter(pieces).then(later).chain(stream::pending());
                 Response::new(Body::from_stream(all.map(Ok::<_, std::convert::Infallible>)))
             }
-            Hang(lines) => {
+            Hang(lines) | Late(_, lines) => {
                 let all = stream::iter([text(lines)]).chain(stream::pending()).map(Ok::<_, std::convert::Infallible>);
                 Response::new(Body::from_stream(all))
             }
@@ -286,6 +296,22 @@ async fn a_server_that_is_not_where_it_was_when_the_watch_broke_off_is_listed_ag
     let events = told(&mut script.watcher(), 4).await;
     assert_eq!(events, ["reset [a@49]", "applied a@60 red", "reset [a@40]", "applied a@42 red"]);
     assert_eq!(script.asked(), ["list", "watch 50", "version", "list", "watch 41"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_whose_versions_go_back_is_that_of_another_server() {
+    for line in [event("ADDED", &thing("b", 12)), event("BOOKMARK", &thing("", 12))] {
+        let script = Script::new([list(50, &[thing("a", 49)]), Hang(vec![line]), list(13, &[thing("b", 12)])]);
+        assert_eq!(told(&mut script.watcher(), 2).await, ["reset [a@49]", "reset [b@12]"]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_watch_that_took_long_to_be_opened_may_be_that_of_another_server() {
+    let bookmark = || vec![event("BOOKMARK", &thing("", 6))];
+    let script = Script::new([list(5, &[]), Lines(bookmark(), 60), Late(11, bookmark()), Lines(bookmark(), 60)]);
+    assert_eq!(told(&mut script.watcher(), 2).await, ["reset []", "resumed"]);
+    assert_eq!(script.asked(), ["list", "watch 5", "watch 6"]);
 }
 
 #[tokio::test(start_paused = true)]
