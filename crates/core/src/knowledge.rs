@@ -122,7 +122,7 @@ pub struct Memory {
     pub worker_missing: Option<Duration>,
     /// Since when (monotonic) its worker answers and has nothing of its kind any more, or does not let us look, or must not
     /// be used.
-    pub kind_missing: Option<Duration>,
+    pub worker_unusable: Option<Duration>,
 }
 
 impl Memory {
@@ -242,7 +242,7 @@ impl Knowledge {
         let hides =
             |worker: &WorkerView| worker.lacks(&workload.kind()).is_some() || matches!(worker.link, Link::Unfit { .. });
         let lacks_kind = workers.get(&at.worker).is_some_and(hides);
-        self.memory.kind_missing = lacks_kind.then(|| self.memory.kind_missing.unwrap_or(now.monotonic));
+        self.memory.worker_unusable = lacks_kind.then(|| self.memory.worker_unusable.unwrap_or(now.monotonic));
         let missed = self.memory.worker_missing.unwrap_or(now.monotonic);
         let recorded =
             |(worker, mirror): (&str, &Mirror)| worker == at.worker && at.mirror.as_ref() == Some(&mirror.uid);

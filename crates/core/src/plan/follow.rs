@@ -24,7 +24,8 @@ impl Case<'_> {
             if let Some(actions) = self.copy_end_from_before(at) {
                 return actions;
             }
-            let discard_or_record = || self.discard_misfit(at, mirror).unwrap_or_else(|| self.record_mirror(at, mirror));
+            let discard_or_record =
+                || self.discard_misfit(at, mirror).unwrap_or_else(|| self.record_mirror(at, mirror));
             return unmarked.then(discard_or_record).into_iter().collect();
         }
         // Another one than the recorded: somebody deleted that one and made this after it. It may have finished unseen.
@@ -38,8 +39,7 @@ impl Case<'_> {
         // A create reached the cluster that took the worker's place before anybody noticed: that is where it runs. Where others
         // work at the same time it stays as it was recorded: one of them may not have noticed yet.
         let is_elsewhere = self.shown_by(at).is_some_and(|identity| identity != at.identity);
-        if is_elsewhere
-            && at.mirror.as_ref().is_none_or(|recorded| *recorded == mirror.uid && self.around.leads_alone)
+        if is_elsewhere && at.mirror.as_ref().is_none_or(|recorded| *recorded == mirror.uid && self.around.leads_alone)
         {
             return vec![self.record_mirror(at, mirror)];
         }

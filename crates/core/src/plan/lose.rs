@@ -62,8 +62,8 @@ impl Case<'_> {
     pub(super) fn tell_out_of_sight(&self, at: &Placement) -> Vec<Action> {
         let memory = &self.known.memory;
         let gone = (memory.worker_missing, conditions::REASON_WORKER_MISSING);
-        let unseen = (memory.kind_missing, conditions::REASON_KIND_MISSING);
-        let unused = (memory.kind_missing, conditions::REASON_WORKER_MISSING);
+        let unseen = (memory.worker_unusable, conditions::REASON_KIND_MISSING);
+        let unused = (memory.worker_unusable, conditions::REASON_WORKER_MISSING);
         let ((since, reason), what) = match self.around.workers.get(&at.worker).map(|worker| &worker.link) {
             None => (gone, "which is not registered any more".to_owned()),
             Some(Link::Live { identity }) if *identity != at.identity => {
@@ -78,6 +78,11 @@ impl Case<'_> {
                 None => return Vec::new(),
             },
         };
+        // Where there is no lease, another dispatcher may be able to use it: what the worker told that one stands.
+        let refused = self.workload.placed.as_ref().is_some_and(|told| told.reason == conditions::REASON_REFUSED);
+        if refused && !self.around.leads_alone {
+            return Vec::new();
+        }
         let Some(missing) = since else { return Vec::new() };
         // A short absence is no news: the Worker may be about to be registered again, a definition to be replaced.
         if self.around.now.since(missing) < WAITING_INTERVAL {

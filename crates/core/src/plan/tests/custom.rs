@@ -480,7 +480,7 @@ fn lacking(kind: &Arc<Kind>, link: &KindLink, ago: Duration, seen: bool) -> Worl
     world.workers.get_mut("eu-1").unwrap().kinds.insert(kind.name(), link.clone());
     // Its placement was told long ago.
     world.now.wall = NOW.wall.checked_add(60 * WAITING_INTERVAL).unwrap();
-    let world = world.remembering(Memory { kind_missing: NOW.monotonic.checked_sub(ago), ..Memory::default() });
+    let world = world.remembering(Memory { worker_unusable: NOW.monotonic.checked_sub(ago), ..Memory::default() });
     if seen { world.mirror_on("eu-1", mirrored(kind, &object, &status)) } else { world }
 }
 

@@ -121,19 +121,26 @@ fn refused_credentials_are_not_a_loss() {
 fn a_worker_that_cannot_be_used_is_told_of_after_a_minute() {
     let unfit = |ago: Duration| {
         let since = NOW.monotonic.checked_sub(ago);
-        let world = world().placed(&placement()).remembering(Memory { kind_missing: since, ..Memory::default() });
+        let world = world().placed(&placement()).remembering(Memory { worker_unusable: since, ..Memory::default() });
         world.link("eu-1", Link::Unfit { why: "its credentials are refused".into() }).plan()
     };
     assert_eq!(unfit(Duration::ZERO), [Action::WakeAt(NOW.monotonic + MINUTE)]);
     let message = "on worker eu-1, which cannot be used (its credentials are refused); it is waited for";
     assert_eq!(told(&unfit(MINUTE)), ("WorkerMissing", message));
 
-    let memory = Memory { kind_missing: NOW.monotonic.checked_sub(MINUTE), ..Memory::default() };
-    let mut followed = world().placed(&placement().copying(&running())).remembering(memory).mirror_on("eu-1", running());
+    let memory = Memory { worker_unusable: NOW.monotonic.checked_sub(MINUTE), ..Memory::default() };
+    let mut followed =
+        world().placed(&placement().copying(&running())).remembering(memory).mirror_on("eu-1", running());
     let shown = followed.job["status"]["conditions"].take();
     followed.job["status"] = json!({"active": 1, "ready": 1, "startTime": "2026-11-15T10:00:00Z", "conditions": shown});
     let followed = followed.link("eu-1", Link::Unfit { why: "its credentials are refused".into() });
     assert_eq!(told(&followed.plan()), ("WorkerMissing", message), "whether or not its mirror is known");
+
+    let refused = json!({"type": "jobferry.dev/Placed", "status": "False", "reason": "Refused", "message": "quota"});
+    let mut twin = world().placed(&placement()).condition(refused).link("eu-1", Link::Unfit { why: "401".into() });
+    twin = twin.remembering(Memory { worker_unusable: NOW.monotonic.checked_sub(MINUTE), ..Memory::default() });
+    twin.leads_alone = false;
+    assert_eq!(twin.plan(), [], "another dispatcher can use it");
 }
 
 #[test]
