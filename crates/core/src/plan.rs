@@ -27,7 +27,6 @@ use crate::{
     action::{Action, Alarm, Pods},
     knowledge::{Activity, Knowledge, Surroundings},
     phase::{Phase, phase},
-    placement::WorkerView,
     record::{Placement, Record},
     workload::{Mirror, Workload},
 };

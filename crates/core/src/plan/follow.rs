@@ -13,6 +13,14 @@ use crate::{
     workload::{Mirror, Told},
 };
 
+/// Seen before the answer to its create, or that answer was lost. Nobody there will run it.
+fn discard_misfit(at: &Placement, mirror: &Mirror) -> Option<Action> {
+    let counts = at.mirror.is_some() || mirror.is_finished();
+    let other = mirror.controller.as_ref().filter(|_| !counts && !mirror.deleting)?;
+    let misfit = Misfit::Controller(other.clone());
+    Some(Action::DiscardMirror { placement: at.clone(), mirror: mirror.into(), misfit })
+}
+
 impl Case<'_> {
     /// The mirror is there: keep the user's workload live.
     pub(super) fn follow(&self, at: &Placement, mirror: &Mirror) -> Vec<Action> {
@@ -24,8 +32,7 @@ impl Case<'_> {
             if let Some(actions) = self.copy_end_from_before(at) {
                 return actions;
             }
-            let discard_or_record =
-                || self.discard_misfit(at, mirror).unwrap_or_else(|| self.record_mirror(at, mirror));
+            let discard_or_record = || discard_misfit(at, mirror).unwrap_or_else(|| self.record_mirror(at, mirror));
             return unmarked.then(discard_or_record).into_iter().collect();
         }
         // Another one than the recorded: somebody deleted that one and made this after it. It may have finished unseen.
@@ -33,7 +40,7 @@ impl Case<'_> {
             let spared = mirror.deleting || mirror.is_younger_than(self.workload);
             return if spared { Vec::new() } else { vec![delete_pods_first(&at.worker, mirror)] };
         }
-        if let Some(discard) = self.discard_misfit(at, mirror) {
+        if let Some(discard) = discard_misfit(at, mirror) {
             return vec![discard];
         }
         // A create reached the cluster that took the worker's place before anybody noticed: that is where it runs. Where others
@@ -64,14 +71,6 @@ impl Case<'_> {
             actions = self.tell(true, api::conditions::REASON_PLACED, format!("on worker {}", at.worker));
         }
         actions
-    }
-
-    /// Seen before the answer to its create, or that answer was lost. Nobody there will run it.
-    fn discard_misfit(&self, at: &Placement, mirror: &Mirror) -> Option<Action> {
-        let counts = at.mirror.is_some() || mirror.is_finished();
-        let other = mirror.controller.as_ref().filter(|_| !counts && !mirror.deleting)?;
-        let misfit = Misfit::Controller(other.clone());
-        Some(Action::DiscardMirror { placement: at.clone(), mirror: mirror.into(), misfit })
     }
 
     /// Records that this is its mirror, in the cluster that shows it.

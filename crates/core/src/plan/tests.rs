@@ -14,7 +14,7 @@ use crate::{
     forward::Forwarded,
     halts::Halt,
     knowledge::{Absence, Activity, Gone, Memory, Sighting},
-    placement::Link,
+    placement::{Link, WorkerView},
     policy::{Policies, Policy},
     refusal::{Ground, Refusal},
     time::{CREATE_WINDOW, LOSS_NOTICED, Now, ORPHAN_PAUSE, QUARANTINE, RECORD_AGAIN, STATUS_INTERVAL},
