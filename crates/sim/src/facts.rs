@@ -29,6 +29,8 @@ pub struct JobFacts {
     pub deleting: bool,
     /// The user holds it back: it is suspended, or wants no pods.
     pub suspended: bool,
+    /// Of a mirror: which edits it has, is written on it.
+    pub tells_edits: bool,
     /// What people are told of its placement: whether it holds, and the reason.
     pub told: Option<(bool, String)>,
     /// Its placement record.
@@ -93,6 +95,7 @@ impl JobFacts {
             ending: ending.map(|condition| (word(condition, "type"), word(condition, "reason"))),
             deleting: job["metadata"]["deletionTimestamp"].is_string(),
             suspended: job["spec"]["suspend"] == true || job["spec"]["parallelism"] == 0,
+            tells_edits: keyed("annotations", annotations::FORWARDED).is_some(),
             told: find(conditions::PLACED).map(|told| (is_true(&told), word(told, "reason"))),
             placement: record.and_then(|record| PlacementFacts::of(&record)),
             status,
@@ -124,6 +127,7 @@ impl JobFacts {
             ending: ending.map(|kind| (kind.to_owned(), String::new())),
             deleting: meta["deletionTimestamp"].is_string(),
             suspended: control["paused"] == true,
+            tells_edits: meta["annotations"][annotations::FORWARDED].is_string(),
             told: told.map(|told| (told["placed"] == true, text(&told["reason"]).unwrap_or_default())),
             placement: note(annotations::PLACEMENT).and_then(|record| PlacementFacts::of(&record)),
             status: run["status"].clone(),

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clap::{Parser, ValueEnum};
-use jobferry_sim::{FaultSet, Outcome, RunError, Settings, Summary, model, planted, run};
+use jobferry_sim::{FaultSet, Outcome, RunError, Settings, Summary, Violation, model, planted, run};
 
 /// Runs the dispatcher in simulated worlds where everything goes wrong, and checks its promises.
 #[derive(Debug, Parser)]
@@ -168,7 +168,12 @@ fn run_all(arguments: &Arguments) -> Result<Summary, RunError> {
             if lock(&results).is_enough(number) {
                 return Ok(());
             }
-            let outcome = run(arguments.start.saturating_add(number), &settings)?;
+            let seed = arguments.start.saturating_add(number);
+            let outcome = run(seed, &settings)?;
+            // A long run need not be over before somebody looks into it.
+            for (Violation { promise, what, .. }, _) in &outcome.violations {
+                let _ = writeln!(std::io::stderr(), "seed {seed} breaks {promise}: {what}");
+            }
             let mut results = lock(&results);
             results.add(number, outcome);
             progress.show(&results.summary);

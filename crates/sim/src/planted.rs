@@ -86,7 +86,7 @@ pub const AT_THE_WIRE: [AtTheWire; 9] = [
         what: "a short disconnect, or a loss that an earlier dispatcher recorded, taken for a loss at once",
         promises: &["calm"],
         within: 300,
-        faults: "partition,one-way,pair-cut,watch-cut,policy-changed",
+        faults: "all",
     },
 ];
 

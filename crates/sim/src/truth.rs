@@ -340,6 +340,7 @@ impl Truth {
                 || self.waits_for_lost_worker(workload)
                 || self.waits_for_name(workload)
                 || self.waits_for_record(workload)
+                || self.waits_for_edit(workload)
         };
         self.workloads().all(settled) && !self.has_orphans()
     }
@@ -356,6 +357,11 @@ impl Truth {
     pub fn waits_for_record(&self, workload: &JobFacts) -> bool {
         let lost = workload.told.as_ref().is_some_and(|(_, reason)| reason == conditions::REASON_RECORD_LOST);
         lost && self.mirrors().all(|(_, mirror)| mirror.origin_uid.as_ref() != Some(&workload.uid))
+    }
+
+    /// Somebody took off its mirror what tells which edits that has: the next one, to resume it say, does not reach it.
+    pub fn waits_for_edit(&self, workload: &JobFacts) -> bool {
+        self.on_workers(&workload.uid).any(|(_, mirror)| mirror.suspended && !mirror.tells_edits)
     }
 
     /// It says that its worker refuses it, and another Job has its name there.

@@ -43,6 +43,10 @@ impl Case<'_> {
         if let Some(discard) = discard_misfit(at, mirror) {
             return vec![discard];
         }
+        // Where a Secret led elsewhere for a while, another worker shows the very same object, and perhaps its end.
+        if let Some(end) = self.end_from_before().filter(|end| end.uid == mirror.uid) {
+            return self.copy_status(at, end);
+        }
         // A create reached the cluster that took the worker's place before anybody noticed: that is where it runs. Where others
         // work at the same time it stays as it was recorded: one of them may not have noticed yet.
         let is_elsewhere = self.shown_by(at).is_some_and(|identity| identity != at.identity);

@@ -199,6 +199,23 @@ fn a_mirror_in_the_cluster_that_took_its_workers_place_is_recorded_there() {
 }
 
 #[test]
+fn the_end_of_the_very_same_mirror_counts_whichever_worker_shows_it() {
+    let seen = |uid: &str| {
+        let ended = Mirror { uid: uid.into(), ..complete() };
+        let world = world().placed(&placement().with_mirror("m1")).mirror_on("eu-1", running());
+        world.mirror_on("eu-2", ended).link("eu-1", Link::Unfit { why: "registered twice".into() }).plan()
+    };
+    let writes_end = |plan: &[Action]| match plan {
+        [Action::WriteStatus { status, .. }, ..] => {
+            conditions::find(status.conditions.as_deref().unwrap(), "Complete").is_some()
+        }
+        _ => false,
+    };
+    assert!(writes_end(&seen("m1")), "{:?}", seen("m1"));
+    assert!(!writes_end(&seen("m2")), "{:?}", seen("m2"));
+}
+
+#[test]
 fn nothing_is_given_up_before_the_cluster_in_its_workers_place_was_searched() {
     let missed = |no_stray_in: Option<&str>| {
         let worker_missing = NOW.monotonic.checked_sub(15 * MINUTE);
