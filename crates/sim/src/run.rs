@@ -216,10 +216,10 @@ impl Builder<'_> {
 /// The storm, the rest after it, and the end of all workloads.
 async fn live(scenario: &Scenario, crews: &[Crew], hub: &Hub) {
     storm(scenario, crews).await;
-    // A manager that was restored may have gone back to when a Worker was just being removed, or a record damaged.
+    // A manager that was restored may have gone back to when a Worker was just being removed.
     for crew in crews {
         actors::register(&crew.manager, &crew.workers).await;
-        strangers::mend_records(&crew.manager).await;
+        strangers::take_back(&crew.manager, &crew.workers).await;
     }
     rest(hub, Truth::is_settled).await;
     hub.at_rest(Rest::Settled);

@@ -19,15 +19,35 @@ use crate::weather::Weather;
 /// What keeps a mirror.
 const FINALIZER: &str = "example.com/keep";
 
+/// The second name of a cluster.
+const TWIN: &str = "twin";
 /// A record that no version of ours can read.
 const DAMAGED: &str = "{\"v\":2}";
 
-/// Looks after records that are damaged again: a manager that was restored may have gone back to when they were.
-pub(crate) async fn mend_records(manager: &Cluster) {
-    let jobs = manager.hub().truth(|truth| truth.jobs(&manager.name).map(|job| job.name.clone()).collect::<Vec<_>>());
-    for job in jobs {
-        mend_record(&manager.client("user", Role::User), &job).await;
+/// Takes back what they had taken back already: a cluster that was restored may have gone back to when it was done.
+pub(crate) async fn take_back(manager: &Cluster, workers: &[Cluster]) {
+    let (user, admin) = (manager.client("user", Role::User), manager.client("admin", Role::User));
+    for job in jobs_of(manager) {
+        mend_record(&user, &job).await;
     }
+    delete(&admin, &format!("{WORKERS}/{TWIN}"), "Background").await;
+    for worker in workers {
+        for job in jobs_of(worker) {
+            release(&worker.client("foreigner", Role::Foreigner), &job).await;
+        }
+    }
+}
+
+fn jobs_of(cluster: &Cluster) -> Vec<String> {
+    cluster.hub().truth(|truth| truth.jobs(&cluster.name).map(|job| job.name.clone()).collect())
+}
+
+async fn release(foreigner: &Client, job: &str) {
+    amend(foreigner, job, "", |stored| {
+        let is_held = list(&stored["metadata"], "finalizers").iter().any(|finalizer| finalizer == FINALIZER);
+        is_held.then(|| with_finalizer(stored, false))
+    })
+    .await;
 }
 
 async fn mend_record(user: &Client, job: &str) {
@@ -74,7 +94,7 @@ pub(crate) async fn meddle(manager: &Cluster, worker: &Cluster, deed: Deed, weat
             manager.hub().disturb_for(name, time);
             amend(&foreigner, &job, "", |stored| Some(with_finalizer(stored, true))).await;
             sleep(time).await;
-            amend(&foreigner, &job, "", |stored| Some(with_finalizer(stored, false))).await;
+            release(&foreigner, &job).await;
         }
         Deed::End(job) => {
             weather.count(Fault::EndedByOthers, format_args!("/{job}"));
@@ -90,11 +110,11 @@ pub(crate) async fn meddle(manager: &Cluster, worker: &Cluster, deed: Deed, weat
         }
         Deed::Double(cluster, time) => {
             weather.count(Fault::WorkerDoubled, format_args!("{cluster} for {time:?}"));
-            let twin = json!({"apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker", "metadata": {"name": "twin"},
+            let twin = json!({"apiVersion": "jobferry.dev/v1alpha1", "kind": "Worker", "metadata": {"name": TWIN},
                               "spec": {"kubeconfigSecret": cluster}});
             create_when_free(&admin, WORKERS, &twin).await;
             sleep(time).await;
-            delete(&admin, &format!("{WORKERS}/twin"), "Background").await;
+            delete(&admin, &format!("{WORKERS}/{TWIN}"), "Background").await;
         }
         Deed::DeleteNamespace(time) => {
             weather.count(Fault::NamespaceDeleted, format_args!("{name} for {time:?}"));
