@@ -107,6 +107,20 @@ struct Works {
     machines: Machines,
 }
 
+/// A dispatcher's way to a cluster.
+pub(crate) struct Access {
+    by_its_name: Client,
+    /// For a Worker of another name, whose Secret leads here.
+    by_another: Client,
+}
+
+impl Access {
+    /// The client for a Worker that has the cluster's name, or not.
+    pub(crate) fn by(&self, its_name: bool) -> Client {
+        if its_name { self.by_its_name.clone() } else { self.by_another.clone() }
+    }
+}
+
 impl Cluster {
     /// Starts a cluster.
     pub(crate) async fn start(name: &str, site: Site<'_>) -> Self {
@@ -228,11 +242,14 @@ impl Cluster {
         Client::new(self.wire(who, role, ""), "default")
     }
 
-    /// The client of a dispatcher of this manager, whose requests have fates.
-    pub(crate) fn client_over(&self, link: &Arc<Link>, who: &str, home: &str) -> Client {
-        let wire = Stale { wire: self.wire(who, Role::Dispatcher, home), link: Arc::clone(link) };
-        let network = Faulty::new(wire, Arc::clone(link) as _);
-        Client::new(Ear::new(network, who, &self.name, &self.hub), "default")
+    /// The clients of a dispatcher of this manager, whose requests have fates.
+    pub(crate) fn access_over(&self, link: &Arc<Link>, who: &str, home: &str) -> Access {
+        let client = |counts: bool| {
+            let wire = Stale { wire: self.wire(who, Role::Dispatcher, home), link: Arc::clone(link) };
+            let network = Faulty::new(wire, Arc::clone(link) as _);
+            Client::new(Ear::new(network, who, &self.name, counts.then_some(&self.hub)), "default")
+        };
+        Access { by_its_name: client(true), by_another: client(false) }
     }
 
     /// How long dispatchers must miss a worker to take it for lost.

@@ -15,7 +15,7 @@ use kube::Client;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
-use crate::cluster::{Clock, Cluster, ahead};
+use crate::cluster::{Access, Clock, Cluster, ahead};
 use crate::dice::{Dice, fnv};
 use crate::faults::Fault;
 use crate::weather::{Life, Link, Weather};
@@ -60,14 +60,16 @@ impl Secrets {
 
 /// How a dispatcher reaches the workers: by the name of their Secret.
 struct Roster {
-    clients: BTreeMap<String, Client>,
+    clients: BTreeMap<String, Access>,
     secrets: Secrets,
 }
 
 impl Connect for Roster {
     fn connect<'a>(&'a self, worker: &'a Worker) -> BoxFuture<'a, Result<Client, ConnectError>> {
         let secret = &worker.spec.kubeconfig_secret;
-        let client = self.clients.get(&self.secrets.target(secret)).cloned();
+        let cluster = self.secrets.target(secret);
+        let is_its_name = worker.metadata.name.as_ref() == Some(&cluster);
+        let client = self.clients.get(&cluster).map(|access| access.by(is_its_name));
         let client = client.ok_or_else(|| ConnectError::Kubeconfig(format!("there is no cluster {secret}")));
         std::future::ready(client).boxed()
     }
@@ -140,7 +142,7 @@ impl Crew {
         let clusters = self.workers.iter().chain([&self.manager]);
         let clients = clusters.map(|cluster| (cluster.name.to_string(), client(cluster))).collect();
         let roster = Arc::new(Roster { clients, secrets: self.secrets.clone() });
-        let manager = client(&self.manager);
+        let manager = client(&self.manager).by(true);
         let streamed_lists = Dice::new(self.seed, &format!("streams of {name}")).per_mille(500);
         let clock = ahead(&self.clock, self.ahead.get(name).copied().unwrap_or_default());
         while !life.stop.is_cancelled() {
@@ -171,10 +173,10 @@ impl Crew {
         }
     }
 
-    fn client(&self, cluster: &Cluster, name: &str, who: &str, life: &Life) -> Client {
+    fn client(&self, cluster: &Cluster, name: &str, who: &str, life: &Life) -> Access {
         let key = (name.to_owned(), cluster.name.to_string());
         let road = self.roads.get(&key).cloned().unwrap_or_else(|| Road::new(Passage::OPEN));
         let link = Link::new(who, &cluster.name, self.seed, &self.weather, life, road);
-        cluster.client_over(&Arc::new(link), who, &self.manager.name)
+        cluster.access_over(&Arc::new(link), who, &self.manager.name)
     }
 }

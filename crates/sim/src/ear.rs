@@ -4,6 +4,8 @@
 //!   dispatcher ──► Ear ──► the network with its faults ──► the wire
 //! ```
 //!
+//! What answers by the name of another Worker, whose Secret leads there, is not heard: it is not the worker that is missed.
+//!
 //! A dispatcher is connected once its list of mirrors, or a watch that goes on, was answered and then the identity of the
 //! cluster; until its watch breaks, or one of these requests gets no good answer.
 
@@ -37,7 +39,8 @@ pub(crate) struct Ear<S> {
 struct Hearing {
     who: String,
     cluster: String,
-    hub: Arc<Hub>,
+    /// Where it counts.
+    hub: Option<Arc<Hub>>,
     state: Mutex<State>,
 }
 
@@ -68,8 +71,8 @@ impl Step {
 }
 
 impl<S> Ear<S> {
-    pub(crate) fn new(network: S, who: &str, cluster: &str, hub: &Arc<Hub>) -> Self {
-        let (who, cluster, hub) = (who.to_owned(), cluster.to_owned(), Arc::clone(hub));
+    pub(crate) fn new(network: S, who: &str, cluster: &str, hub: Option<&Arc<Hub>>) -> Self {
+        let (who, cluster, hub) = (who.to_owned(), cluster.to_owned(), hub.cloned());
         Self { network, hearing: Arc::new(Hearing { who, cluster, hub, state: Mutex::new(State::Apart) }) }
     }
 }
@@ -79,8 +82,8 @@ impl Hearing {
     fn become_after(&self, next: impl FnOnce(State) -> State) {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         *state = next(*state);
-        if *state == State::Connected {
-            self.hub.heard(&self.who, &self.cluster);
+        if let (State::Connected, Some(hub)) = (*state, &self.hub) {
+            hub.heard(&self.who, &self.cluster);
         }
     }
 

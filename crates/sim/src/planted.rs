@@ -172,8 +172,8 @@ pub const IN_THE_MODEL: [InTheModel; 10] = [
         is_long: false,
     },
     InTheModel {
-        flaw: Flaw::NoEpoch,
-        what: "a mirror that is not where the record says taken for stale, whatever its epoch",
+        flaw: Flaw::NoMarks,
+        what: "a mirror that is not where the record says taken for stale, whatever its marks say",
         world: "a refusal",
         budget: Budget { refusals: 1, ..ONE },
         promise: "calm",

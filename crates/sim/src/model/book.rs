@@ -135,7 +135,10 @@ impl Book {
             Action::ProveGone { .. } => Due::Request(Lane::Manager, Ask::ProveGone),
             Action::CreateMirror(placement) => {
                 let suspended = known.job.is_some_and(|job| job.suspended);
-                Due::Request(on(&placement.worker), Ask::Create { epoch: small(placement.epoch), suspended })
+                Due::Request(
+                    on(&placement.worker),
+                    Ask::Create { epoch: small(placement.epoch), made_of: None, suspended },
+                )
             }
             Action::ProveAbsent { worker, epoch } => {
                 let mirror = known.job.and_then(|job| job.record).and_then(|record| record.mirror);
@@ -160,8 +163,8 @@ impl Book {
     fn knowledge(&self, known: &Known, workload: usize) -> Knowledge {
         let mirrors = known.mirrors.iter().enumerate().filter_map(|(at, sight)| {
             let sighting = match sight.as_ref()? {
-                Sight::Present(mirror) => Sighting::Present(self.mirror(*mirror).into()),
-                Sight::Vanished(mirror) => Sighting::Vanished(self.mirror(*mirror).into()),
+                Sight::Present(mirror) => Sighting::Present(self.mirror(at, *mirror).into()),
+                Sight::Vanished(mirror) => Sighting::Vanished(self.mirror(at, *mirror).into()),
             };
             Some((name_of(at), sighting))
         });
@@ -209,13 +212,13 @@ impl Book {
         decoded(object)
     }
 
-    fn mirror(&self, mirror: Mirror) -> workload::Mirror {
+    fn mirror(&self, worker: usize, mirror: Mirror) -> workload::Mirror {
         let mut object = json!({
             "metadata": {
-                "namespace": "ns", "name": "job", "uid": format!("m{}", mirror.uid), "resourceVersion": mirror.version.to_string(),
+                "namespace": "ns", "name": "job", "uid": uid_of(worker, mirror.uid), "resourceVersion": mirror.version.to_string(),
                 "annotations": {
                     annotations::ORIGIN_UID: format!("u{}", mirror.of), annotations::EPOCH: mirror.epoch.to_string(),
-                    annotations::MANAGER_VERSION: "1", annotations::FORWARDED: forwarded(mirror.suspended),
+                    annotations::MANAGER_VERSION: mirror.made_of.unwrap_or(0).to_string(), annotations::FORWARDED: forwarded(mirror.suspended),
                 },
             },
             "status": serde_json::to_value(self.status(mirror.status)).unwrap_or_default(),
@@ -253,7 +256,7 @@ fn placement_of(record: Record) -> Placement {
     let worker = usize::from(record.worker);
     let mut placement = Placement::new(name_of(worker), identity_of(worker), record.epoch.into(), wall(record.since));
     placement.moving = record.moving;
-    placement.mirror = record.mirror.map(|uid| format!("m{uid}"));
+    placement.mirror = record.mirror.map(|number| uid_of(worker, number));
     placement.copied = record.copied.map(u64::from);
     placement
 }
@@ -286,13 +289,18 @@ fn identity_of(worker: usize) -> String {
     format!("id{worker}")
 }
 
+/// No two clusters give the same UID.
+fn uid_of(worker: usize, number: Number) -> String {
+    format!("w{worker}m{number}")
+}
+
 fn worker_of(name: &str) -> u8 {
     number_in(name)
 }
 
-/// The number in a name of ours, as in `w1` or `m7`.
+/// The last number in a name of ours: 1 of `w1`, 7 of `w1m7`.
 fn number_in(name: &str) -> u8 {
-    name.trim_start_matches(char::is_alphabetic).parse().unwrap_or(u8::MAX)
+    name.rsplit(char::is_alphabetic).next().and_then(|number| number.parse().ok()).unwrap_or(u8::MAX)
 }
 
 fn small(epoch: u32) -> u8 {

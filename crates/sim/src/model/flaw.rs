@@ -26,8 +26,8 @@ pub enum Flaw {
     NoWindow,
     /// What is not in the dispatcher's view does not exist: orphans are deleted without proof.
     NoProofOfGone,
-    /// Epochs are not compared: a mirror that is not where the record says is stale.
-    NoEpoch,
+    /// The marks of mirrors are not compared with the record: one that is not where the record says is stale.
+    NoMarks,
 }
 
 impl Flaw {
@@ -43,7 +43,7 @@ impl Flaw {
         Self::NoGuard,
         Self::NoWindow,
         Self::NoProofOfGone,
-        Self::NoEpoch,
+        Self::NoMarks,
     ];
 
     /// What the plan is told in place of what is known.
@@ -58,7 +58,7 @@ impl Flaw {
                 Self::NoProofOfGone => known.gone = true,
                 Self::RefusalIsProof => known.absent = refused_placement(known).or(known.absent),
                 Self::OldProof => known.absent = renewed_proof(known),
-                Self::NoEpoch => forget_epochs(known),
+                Self::NoMarks => forget_marks(known),
                 _ => {}
             }
         }
@@ -81,13 +81,13 @@ fn renewed_proof(known: &Known) -> Option<Absent> {
 }
 
 /// Those of mirrors elsewhere than the record says: they are from before the first placement.
-fn forget_epochs(known: &mut Known) {
+fn forget_marks(known: &mut Known) {
     let Some(record) = known.job.and_then(|job| job.record) else { return };
     for (worker, sight) in known.mirrors.iter_mut().enumerate() {
         if let Some(Sight::Present(mirror) | Sight::Vanished(mirror)) = sight
             && worker != usize::from(record.worker)
         {
-            mirror.epoch = 0;
+            (mirror.epoch, mirror.made_of) = (0, None);
         }
     }
 }

@@ -32,7 +32,7 @@ impl World {
                 .job
                 .filter(|job| job.workload == workload)
                 .map_or(Answer::NotFound { pods: false }, Answer::Job)),
-            Ask::Create { epoch, suspended } => Ok(self.create(worker, workload, epoch, suspended)),
+            Ask::Create { epoch, made_of, suspended } => Ok(self.create(worker, workload, (epoch, made_of), suspended)),
             Ask::ProveAbsent { .. } => {
                 let pods = self.clusters[worker].running[usize::from(workload)];
                 Ok(self.clusters[worker].job.map_or(Answer::NotFound { pods }, Answer::Mirror))
@@ -79,15 +79,15 @@ impl World {
         Ok(())
     }
 
-    fn create(&mut self, worker: usize, workload: u8, epoch: u8, suspended: bool) -> Answer {
-        let finished = self.past[usize::from(workload)].finished;
+    fn create(&mut self, worker: usize, of: u8, (epoch, made_of): (u8, Option<Number>), suspended: bool) -> Answer {
+        let finished = self.past[usize::from(of)].finished;
         let cluster = &mut self.clusters[worker];
         if cluster.job.is_some() {
             return Answer::Exists;
         }
         cluster.version += 1;
         let (uid, version) = (cluster.version, cluster.version);
-        let mirror = Mirror { of: workload, uid, version, epoch, suspended, deleting: false, status: NOTHING };
+        let mirror = Mirror { of, uid, version, epoch, made_of, suspended, deleting: false, status: NOTHING };
         cluster.job = Some(mirror);
         cluster.too_late = finished;
         Answer::Mirror(mirror)

@@ -380,7 +380,7 @@ fn made_from(world: &mut World, at: usize, workload: u8, lane: Lane, ask: Ask) -
             let record =
                 source.record.filter(|record| !record.moving && (record.worker, record.epoch) == (worker, epoch));
             let fit = source.workload == workload && !source.deleting && record.is_some();
-            fit.then_some(Ask::Create { epoch, suspended: source.suspended })
+            fit.then_some(Ask::Create { epoch, made_of: Some(source.version), suspended: source.suspended })
         }
         (Ask::Forward { uid, .. }, Lane::Worker(worker)) => {
             let job = world.job.filter(|job| job.workload == workload)?;
@@ -463,7 +463,16 @@ fn strangers(future: &mut Future<'_>, worker: usize) {
                 cluster.version += 1;
                 let (uid, version) = (cluster.version, cluster.version);
                 let (of, status) = (FOREIGN, NOTHING);
-                cluster.job = Some(Mirror { of, uid, version, epoch: 0, suspended: true, deleting: false, status });
+                cluster.job = Some(Mirror {
+                    of,
+                    uid,
+                    version,
+                    epoch: 0,
+                    made_of: None,
+                    suspended: true,
+                    deleting: false,
+                    status,
+                });
                 Ok(())
             },
         ),

@@ -50,6 +50,8 @@ pub(super) struct Mirror {
     pub(super) uid: Number,
     pub(super) version: Number,
     pub(super) epoch: u8,
+    /// The version of the workload that it was made of. `None`: nobody knows the workload by an earlier one.
+    pub(super) made_of: Option<Number>,
     pub(super) suspended: bool,
     pub(super) deleting: bool,
     pub(super) status: StatusId,
@@ -142,6 +144,7 @@ pub(super) enum Ask {
     ProveGone,
     Create {
         epoch: u8,
+        made_of: Option<Number>,
         suspended: bool,
     },
     /// `seen`: the mirror that had been seen there when it was sent.
@@ -264,6 +267,7 @@ impl World {
     /// the dispatchers have changed places.
     pub(super) fn in_normal_form(mut self, book: &Book, flaw: Option<Flaw>) -> (Self, bool) {
         self.drop_sure_conflicts(flaw);
+        self.forget_old_sources();
         self.catch_up_with_nothing();
         for known in self.minds.iter_mut().flat_map(|mind| &mut mind.known) {
             known.forget_what_is_over(book);
@@ -297,6 +301,35 @@ impl World {
             }
             _ => true,
         });
+    }
+
+    /// What a mirror was made of matters to those that know the workload by an earlier version.
+    fn forget_old_sources(&mut self) {
+        let mut oldest = [Number::MAX; WORKLOADS];
+        let known = self.minds.iter().flat_map(|mind| mind.known).flat_map(|known| [known.job, known.fresh]);
+        let heard = self.flights.iter().map(|flight| match flight.answer {
+            Some(Answer::Job(job)) => Some(job),
+            _ => None,
+        });
+        for job in known.chain(heard).flatten() {
+            let oldest = &mut oldest[usize::from(job.workload)];
+            *oldest = job.version.min(*oldest);
+        }
+        let forget = |of: u8, made_of: &mut Option<Number>| {
+            *made_of = made_of.filter(|made_of| oldest.get(usize::from(of)).is_some_and(|oldest| oldest < made_of));
+        };
+        let stored = self.clusters.iter_mut().flat_map(|cluster| cluster.job.iter_mut().chain(&mut cluster.removed));
+        let sights = self.minds.iter_mut().flat_map(|mind| &mut mind.known).flat_map(|known| &mut known.mirrors);
+        let seen = sights.flatten().map(|(Sight::Present(mirror) | Sight::Vanished(mirror))| mirror);
+        stored.chain(seen).for_each(|mirror| forget(mirror.of, &mut mirror.made_of));
+        for flight in &mut self.flights {
+            if let Ask::Create { made_of, .. } = &mut flight.ask {
+                forget(flight.workload, made_of);
+            }
+            if let Some(Answer::Mirror(mirror)) = &mut flight.answer {
+                forget(mirror.of, &mut mirror.made_of);
+            }
+        }
     }
 
     /// A watch that would bring nothing new has caught up. What was removed matters until all have heard of it.
@@ -363,6 +396,7 @@ impl Mirror {
     fn visit(&mut self, worker: usize, visit: Visit<'_>) {
         visit(Numbers::Worker(worker), &mut self.uid);
         visit(Numbers::Worker(worker), &mut self.version);
+        self.made_of.iter_mut().for_each(|made_of| visit(Numbers::Manager, made_of));
     }
 }
 
@@ -430,7 +464,8 @@ impl Flight {
                 visit(here, uid);
                 visit(here, version);
             }
-            Ask::ReadJob | Ask::ProveGone | Ask::Create { .. } => {}
+            Ask::Create { made_of, .. } => made_of.iter_mut().for_each(|made_of| visit(Numbers::Manager, made_of)),
+            Ask::ReadJob | Ask::ProveGone => {}
         }
         match (&mut self.answer, self.lane) {
             (Some(Answer::Job(job)), _) => job.visit(visit),
