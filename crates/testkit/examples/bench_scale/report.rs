@@ -8,7 +8,7 @@ use crate::{
     hung::Hung,
     measure::plot::{Line, Plot},
     standing::Standing,
-    sustain::Sustained,
+    sustain::{Step, Sustained},
 };
 
 #[derive(Default)]
@@ -92,18 +92,24 @@ impl Report {
             fs::write(directory.join("memory.svg"), plot.svg()).unwrap();
         }
         if let Some(sustained) = &self.sustained {
-            let in_order = |of: fn(&crate::sustain::Step) -> f64| {
-                let mut points: Vec<_> = sustained.steps.iter().map(|step| (step.rate, of(step))).collect();
-                points.sort_by(|one, other| one.0.total_cmp(&other.0));
-                points
+            let over_rates = |of: fn(&Step) -> f64| sustained.search().map(|step| (step.rate, of(step))).collect();
+            let plot = Plot {
+                title: "Jobs that come, and mirrors that are made",
+                x: "Jobs a second",
+                y: "a second",
+                lines: vec![
+                    Line { name: "Jobs", points: over_rates(|step| step.rate) },
+                    Line { name: "mirrors", points: over_rates(|step| step.mirrored_per_second) },
+                ],
             };
+            fs::write(directory.join("throughput.svg"), plot.svg()).unwrap();
             let plot = Plot {
                 title: "Create to mirror at a steady rate",
                 x: "Jobs a second",
                 y: "ms",
                 lines: vec![
-                    Line { name: "p50", points: in_order(|step| step.mirror.p50) },
-                    Line { name: "p99", points: in_order(|step| step.mirror.p99) },
+                    Line { name: "p50", points: over_rates(|step| step.mirror.p50) },
+                    Line { name: "p99", points: over_rates(|step| step.mirror.p99) },
                 ],
             };
             fs::write(directory.join("latency.svg"), plot.svg()).unwrap();
@@ -124,10 +130,14 @@ impl fmt::Display for Report {
         }
         if let Some(sustained) = &self.sustained {
             let title = format!("{} workers, steady Jobs/s", sustained.workers);
-            writeln!(f, "{title:<34}{:>24}{:>10}{:>10}{:>10}", "create -> mirror, ms", "missing", "seconds", "CPUs")?;
+            writeln!(
+                f,
+                "{title:<34}{:>10}{:>24}{:>10}{:>10}{:>10}",
+                "mirrors/s", "create -> mirror, ms", "missing", "seconds", "CPUs"
+            )?;
             for step in &sustained.steps {
-                let (rate, mirror, missing) = (step.rate, step.mirror, step.missing);
-                writeln!(f, "{rate:<34.0}{mirror:>24}{missing:>10}{:>10}{:>10.2}", step.seconds, step.cpu)?;
+                let (rate, made, mirror, missing) = (step.rate, step.mirrored_per_second, step.mirror, step.missing);
+                writeln!(f, "{rate:<34.0}{made:>10.0}{mirror:>24}{missing:>10}{:>10}{:>10.2}", step.seconds, step.cpu)?;
             }
             if let Some(step) = sustained.rate() {
                 writeln!(f, "{:.0} Jobs/s held for {} s", step.rate, step.seconds)?;

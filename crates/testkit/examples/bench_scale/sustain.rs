@@ -9,7 +9,10 @@ use crate::{
     Arguments,
     dispatcher::{Dispatcher, Under},
     flow,
-    measure::{spread::Quantiles, timeline::between},
+    measure::{
+        spread::Quantiles,
+        timeline::{Life, between},
+    },
     mirrors::{Lives, Mirrors},
     world::World,
 };
@@ -28,6 +31,8 @@ const SETTLE: Duration = Duration::from_secs(10);
 pub(crate) struct Step {
     pub(crate) rate: f64,
     pub(crate) seconds: u32,
+    /// From the first creation to the last mirror.
+    pub(crate) mirrored_per_second: f64,
     /// From creation to mirror.
     pub(crate) mirror: Quantiles,
     /// Jobs that had no mirror at the end.
@@ -43,8 +48,8 @@ impl Step {
 
     fn json(&self) -> Value {
         json!({
-            "jobsPerSecond": self.rate, "seconds": self.seconds, "createToMirrorMilliseconds": self.mirror.json(),
-            "missing": self.missing, "dispatcherCpu": self.cpu,
+            "jobsPerSecond": self.rate, "seconds": self.seconds, "mirroredPerSecond": self.mirrored_per_second,
+            "createToMirrorMilliseconds": self.mirror.json(), "missing": self.missing, "dispatcherCpu": self.cpu,
         })
     }
 }
@@ -94,14 +99,27 @@ async fn hold(world: &World, mirrors: &Mirrors, dispatcher: &Dispatcher, rate: f
     let lives = mirrors.timeline.lives();
     let missing = lives.iter().filter(|life| life.mirror.is_none()).count();
     let mirror = Quantiles::of(lives.iter().filter_map(|life| between(life.sent, life.mirror))).unwrap();
-    let step = Step { rate, seconds, mirror, missing, cpu };
+    let step = Step { rate, seconds, mirrored_per_second: mirrored_per_second(&lives), mirror, missing, cpu };
     eprintln!("{rate:.0} Jobs/s for {seconds} s: {mirror}, {missing} missing, dispatcher {cpu:.2} CPUs");
     // What was too much has to go before the next step.
     dispatcher.until_steady(world.workers.len(), 0).await;
     step
 }
 
+fn mirrored_per_second(lives: &[Life]) -> f64 {
+    let first = lives.iter().filter_map(|life| life.sent).min();
+    let last = lives.iter().filter_map(|life| life.mirror).max();
+    #[allow(clippy::cast_precision_loss, reason = "a few hundred thousand")]
+    let mirrored = lives.iter().filter(|life| life.mirror.is_some()).count() as f64;
+    between(first, last).map_or(0.0, |time| mirrored / time.as_secs_f64())
+}
+
 impl Sustained {
+    /// The steps of the search, which are equally long.
+    pub(crate) fn search(&self) -> impl Iterator<Item = &Step> {
+        self.steps.iter().filter(|step| step.seconds == STEP_SECONDS)
+    }
+
     /// The rate of the long run.
     pub(crate) fn rate(&self) -> Option<&Step> {
         self.steps.last().filter(|step| step.holds())
