@@ -132,18 +132,21 @@ async fn count_instructions(arguments: &Arguments, world: &World, mirrors: &Mirr
     let dispatcher = Dispatcher::start(world, &arguments.jobferry, Under::Callgrind);
     dispatcher.until_steady(world.workers.len(), names.len()).await;
     let changed = sample(names, COUNTED_EVENTS);
-    switch_counting(&dispatcher, "on");
+    tell_callgrind(&dispatcher, "--instr=on");
     change(mirrors, &changed, Some(2)).await;
-    switch_counting(&dispatcher, "off");
+    // Not switched off, which would forget the sum.
+    tell_callgrind(&dispatcher, "--dump");
+    let out = fs::read_to_string(world.file("callgrind.out.1")).unwrap();
     dispatcher.process.stop();
-    let out = fs::read_to_string(world.file("callgrind.out")).unwrap();
     let total = out.lines().find_map(|line| line.strip_prefix("totals: ").or(line.strip_prefix("summary: "))).unwrap();
-    total.trim().parse::<u64>().unwrap() / changed.len() as u64
+    let total: u64 = total.trim().parse().unwrap();
+    assert!(total > 0, "callgrind counted nothing");
+    total / changed.len() as u64
 }
 
-fn switch_counting(dispatcher: &Dispatcher, to: &str) {
+fn tell_callgrind(dispatcher: &Dispatcher, what: &str) {
     let mut control = Command::new("callgrind_control");
-    let done = control.args(["-i", to, &dispatcher.process.id().to_string()]).output().unwrap();
+    let done = control.args([what, &dispatcher.process.id().to_string()]).output().unwrap();
     assert!(done.status.success(), "callgrind_control: {}", String::from_utf8_lossy(&done.stderr));
 }
 
