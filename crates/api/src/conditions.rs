@@ -55,3 +55,5 @@ pub const REASON_UNFIT: &str = "Refused";
 pub const REASON_WATCHING: &str = "Watching";
 /// Reason of a Worker's [`CONNECTED`]: it does not answer.
 pub const REASON_NO_ANSWER: &str = "NoAnswer";
+/// Reason of a Worker's conditions: how to reach it cannot be read, so it was not even asked.
+pub const REASON_SECRET_UNREADABLE: &str = "SecretUnreadable";

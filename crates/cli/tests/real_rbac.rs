@@ -6,7 +6,7 @@ mod support;
 
 use std::collections::BTreeSet;
 
-use jobferry_api::SYSTEM_NAMESPACE;
+use jobferry_api::{SYSTEM_NAMESPACE, conditions::REASON_SECRET_UNREADABLE};
 use jobferry_testkit::{AuditMark, AuditRecord, User};
 use joining::{Ahead, Pair, WORKER, client};
 use k8s_openapi::jiff::SignedDuration;
@@ -105,6 +105,34 @@ async fn the_shipped_rights_are_enough_and_all_of_them_are_used() {
     is_enough_and_all_used(&ours, &granted(&succeed(jobferry(&["install", "--print", "--no-deployment"]))));
     let printed = succeed(pair.jobferry(&["worker", "join", WORKER, "--print", "worker"]));
     is_enough_and_all_used(&pair.asked_of_worker(AuditMark::default()), &granted(&printed));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+#[ignore = "needs real Kubernetes: cargo xtask test"]
+async fn a_secret_that_the_dispatcher_may_not_read_is_told_on_its_worker() {
+    let pair = Pair::start().await;
+    succeed(pair.jobferry(&["install", "--no-deployment"]));
+    succeed(pair.with_worker(&["join", WORKER, "--wait", "0"]));
+    let role = ["role", "jobferry-dispatcher", "-n", SYSTEM_NAMESPACE];
+    let shipped: Value =
+        serde_json::from_str(&pair.on_manager(&[&["get"], &role[..], &["-o", "json"]].concat())).unwrap();
+    let rules = shipped["rules"].as_array().unwrap();
+    let others: Vec<&Value> = rules.iter().filter(|rule| rule["resources"] != json!(["secrets"])).collect();
+    assert_eq!(others.len() + 1, rules.len(), "{shipped}");
+    let patch = json!({ "rules": others }).to_string();
+    pair.on_manager(&[&["patch"], &role[..], &["--type=merge", "-p", &patch]].concat());
+
+    let dispatcher = Ahead::start(client(&pair.dispatchers_kubeconfig()).await, SignedDuration::ZERO);
+    let accepted = |field: &str| pair.worker_status(&format!(r#"conditions[?(@.type=="Accepted")].{field}"#));
+    eventually("a word on the Worker", || accepted("reason") == REASON_SECRET_UNREADABLE);
+    let told = (accepted("status"), accepted("message"));
+    assert!(told.0 == "Unknown" && told.1.contains("cannot be read") && told.1.contains("forbidden"), "{told:?}");
+    let doctor = String::from_utf8(pair.jobferry(&["doctor"]).output().unwrap().stdout).unwrap();
+    assert!(doctor.contains("`jobferry install` lets the dispatcher read it"), "{doctor}");
+
+    succeed(pair.jobferry(&["install", "--no-deployment"]));
+    pair.until_connected();
+    dispatcher.stop().await;
 }
 
 /// Says of a mirror's pod what keeps it from running, as the worker's kubelet would.

@@ -113,7 +113,11 @@ pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, loss: Kn
         tracing::warn!(worker = name, reason = words, "not connected");
         let link = shared.index.worker(&name).map(|worker| worker.link);
         // Whoever has answered since is lost anew, if it is: that is told again.
-        let answered = matches!(link, Some(Link::Live { .. } | Link::Connecting));
+        let answered = match link {
+            Some(Link::Live { .. }) => true,
+            Some(Link::Connecting) => !matches!(ended, Ended::Unasked(_)),
+            _ => false,
+        };
         let told = told_before.as_ref() == Some(&words) && !answered;
         told_before = Some(words);
         loss.learn(ended.contact(), shared.clock.now().wall);
@@ -131,8 +135,14 @@ pub(crate) async fn keep_connected(shared: Arc<Shared>, worker: Worker, loss: Kn
                         report::disconnected(&shared, &worker, &why, Some(since)).await;
                     }
                 }
-                Ended::Unasked(_) if matches!(link, Some(Link::Away { .. })) => {}
-                Ended::Unasked(_) => set_link(&shared, &name, Link::Connecting),
+                Ended::Unasked(why) => {
+                    if !matches!(link, Some(Link::Away { .. })) {
+                        set_link(&shared, &name, Link::Connecting);
+                    }
+                    if !told {
+                        report::unasked(&shared, &worker, &why).await;
+                    }
+                }
             }
             tokio::time::sleep(backoff.next_delay()).await;
         };

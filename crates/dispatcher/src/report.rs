@@ -6,7 +6,9 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use job_api::conditions::whole_seconds;
 use jobferry_api::{
     Worker,
-    conditions::{ACCEPTED, CONNECTED, REASON_ACCEPTED, REASON_NO_ANSWER, REASON_UNFIT, REASON_WATCHING},
+    conditions::{
+        ACCEPTED, CONNECTED, REASON_ACCEPTED, REASON_NO_ANSWER, REASON_SECRET_UNREADABLE, REASON_UNFIT, REASON_WATCHING,
+    },
 };
 use jobferry_core::time::WRITE_DEADLINE;
 use jobferry_kubeio::{self as kubeio, Patch};
@@ -71,6 +73,15 @@ pub(crate) async fn refused(shared: &Arc<Shared>, worker: &Worker, why: &str) {
     let conditions =
         [condition(ACCEPTED, false, REASON_UNFIT, why, &now), condition(CONNECTED, false, REASON_UNFIT, why, &now)];
     write(shared, worker, json!({ "connectedSince": null, "lostSince": null, "conditions": conditions })).await;
+}
+
+/// It was not even asked, which says nothing about the worker, nor since when it is lost.
+pub(crate) async fn unasked(shared: &Arc<Shared>, worker: &Worker, why: &str) {
+    let now = whole_seconds(shared.clock.now().wall).to_string();
+    let conditions = [ACCEPTED, CONNECTED].map(|type_| {
+        json!({"type": type_, "status": "Unknown", "reason": REASON_SECRET_UNREADABLE, "message": why, "lastTransitionTime": now})
+    });
+    write(shared, worker, json!({ "connectedSince": null, "conditions": conditions })).await;
 }
 
 /// Keeps `status.unfinished` and `status.missingKinds` roughly right, and writes what could not be written before.

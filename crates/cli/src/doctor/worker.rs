@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use jobferry_api::{
     Worker,
-    conditions::{ACCEPTED, CONNECTED},
+    conditions::{ACCEPTED, CONNECTED, REASON_SECRET_UNREADABLE},
 };
 use k8s_openapi::{apimachinery::pkg::apis::meta::v1::Time, jiff::Timestamp};
 
@@ -32,6 +32,9 @@ fn connection(worker: &Worker, name: &str, now: Timestamp) -> Finding {
     let condition = |type_: &str| status.conditions.iter().find(|condition| condition.type_ == type_);
     let refused = condition(ACCEPTED).filter(|accepted| accepted.status != "True");
     match (refused, condition(CONNECTED)) {
+        (Some(accepted), _) if accepted.reason == REASON_SECRET_UNREADABLE => {
+            Finding::bad(what, &accepted.message, "`jobferry install` lets the dispatcher read it")
+        }
         (Some(accepted), _) => Finding::bad(what, &accepted.message, acceptable(name, &accepted.message)),
         (None, Some(connected)) if connected.status == "True" => {
             let cordoned = if worker.spec.cordoned { ", cordoned" } else { "" };
