@@ -4,7 +4,7 @@
 //!   jobs      1,000 to 100,000 placed, unfinished Jobs: memory, start, what one more event costs
 //!   workers   the same with 1 to 100 workers
 //!   hung      one worker of five takes connections and never answers: what the others notice of it
-//!   sustain   the highest rate at which 99 of 100 Jobs have their mirror within a second
+//!   sustain   the highest rate that it keeps up with, and at which 99 of 100 Jobs have their mirror within a second
 //! ```
 //!
 //! The clusters are embedded API servers in this program, over loopback TLS: a hundred real ones would not fit on a machine.

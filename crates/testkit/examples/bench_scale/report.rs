@@ -132,12 +132,18 @@ impl fmt::Display for Report {
             let title = format!("{} workers, steady Jobs/s", sustained.workers);
             writeln!(
                 f,
-                "{title:<34}{:>10}{:>24}{:>10}{:>10}{:>10}",
-                "mirrors/s", "create -> mirror, ms", "missing", "seconds", "CPUs"
+                "{title:<34}{:>10}{:>24}{:>10}{:>10}{:>10}{:>10}",
+                "mirrors/s", "create -> mirror, ms", "missing", "seconds", "and more", "CPUs"
             )?;
             for step in &sustained.steps {
                 let (rate, made, mirror, missing) = (step.rate, step.mirrored_per_second, step.mirror, step.missing);
-                writeln!(f, "{rate:<34.0}{made:>10.0}{mirror:>24}{missing:>10}{:>10}{:>10.2}", step.seconds, step.cpu)?;
+                writeln!(
+                    f,
+                    "{rate:<34.0}{made:>10.0}{mirror:>24}{missing:>10}{:>10}{:>10.1}{:>10.2}",
+                    step.seconds,
+                    step.drained.as_secs_f64(),
+                    step.cpu
+                )?;
             }
             if let Some(step) = sustained.rate() {
                 writeln!(f, "{:.0} Jobs/s held for {} s", step.rate, step.seconds)?;

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 
 use crate::{
     Arguments,
@@ -25,7 +25,12 @@ const STEP_SECONDS: u32 = 20;
 const FACTOR: f64 = 1.3;
 /// The machine may have been lucky for the length of a step: the long run asks for this much of what it showed.
 const LONG_RUN: f64 = 0.8;
+/// In its first seconds a dispatcher waits for what its canary tells; that is no matter of rates.
 const SETTLE: Duration = Duration::from_secs(10);
+/// Until the dispatcher has heard of the last Job.
+const HEARD_WITHIN: Duration = Duration::from_secs(1);
+/// Who keeps up with what comes is through with the rest, ends and deletions included, in this part of the time that it came for.
+const KEEPS_UP: f64 = 0.1;
 
 /// What was found at one rate.
 pub(crate) struct Step {
@@ -37,19 +42,23 @@ pub(crate) struct Step {
     pub(crate) mirror: Quantiles,
     /// Jobs that had no mirror at the end.
     pub(crate) missing: usize,
+    /// From the last creation until nothing was left to do.
+    pub(crate) drained: Duration,
     /// CPU time of the dispatcher a second.
     pub(crate) cpu: f64,
 }
 
 impl Step {
     fn holds(&self) -> bool {
-        self.missing == 0 && self.mirror.p99 < IN_TIME_MILLISECONDS
+        let keeps_up = self.drained.as_secs_f64() <= f64::from(self.seconds) * KEEPS_UP;
+        self.missing == 0 && self.mirror.p99 < IN_TIME_MILLISECONDS && keeps_up
     }
 
     fn json(&self) -> Value {
         json!({
             "jobsPerSecond": self.rate, "seconds": self.seconds, "mirroredPerSecond": self.mirrored_per_second,
-            "createToMirrorMilliseconds": self.mirror.json(), "missing": self.missing, "dispatcherCpu": self.cpu,
+            "createToMirrorMilliseconds": self.mirror.json(), "missing": self.missing,
+            "drainedSeconds": self.drained.as_secs_f64(), "dispatcherCpu": self.cpu,
         })
     }
 }
@@ -65,7 +74,6 @@ pub(crate) async fn measure(arguments: &Arguments, workers: usize) -> Sustained 
     let mirrors = Mirrors::follow(&world, Lives::Whole);
     let dispatcher = Dispatcher::start(&world, &arguments.jobferry, Under::Nothing);
     dispatcher.until_steady(workers, 0).await;
-    // In its first seconds a dispatcher waits for what its canary tells; that is no matter of rates.
     flow::create(&world, &mirrors, "warm-up", 20.0, 5).await;
     sleep(SETTLE).await;
     let (mut steps, mut rate) = (Vec::new(), arguments.sustain_from);
@@ -95,14 +103,17 @@ async fn hold(world: &World, mirrors: &Mirrors, dispatcher: &Dispatcher, rate: f
     let cpu_before = dispatcher.process.cpu();
     flow::create(world, mirrors, &format!("at-{rate:.0}-{seconds}"), rate, seconds).await;
     let cpu = dispatcher.process.cpu_since(cpu_before).as_secs_f64() / f64::from(seconds);
-    sleep(SETTLE).await;
+    let begun = Instant::now();
+    sleep(HEARD_WITHIN).await;
+    dispatcher.until_steady(world.workers.len(), 0).await;
+    let drained = begun.elapsed();
     let lives = mirrors.timeline.lives();
     let missing = lives.iter().filter(|life| life.mirror.is_none()).count();
     let mirror = Quantiles::of(lives.iter().filter_map(|life| between(life.sent, life.mirror))).unwrap();
-    let step = Step { rate, seconds, mirrored_per_second: mirrored_per_second(&lives), mirror, missing, cpu };
-    eprintln!("{rate:.0} Jobs/s for {seconds} s: {mirror}, {missing} missing, dispatcher {cpu:.2} CPUs");
-    // What was too much has to go before the next step.
-    dispatcher.until_steady(world.workers.len(), 0).await;
+    let step = Step { rate, seconds, mirrored_per_second: mirrored_per_second(&lives), mirror, missing, drained, cpu };
+    eprintln!(
+        "{rate:.0} Jobs/s for {seconds} s: {mirror}, {missing} missing, {drained:.1?} more, dispatcher {cpu:.2} CPUs"
+    );
     step
 }
 
