@@ -34,7 +34,10 @@ impl Index {
         let mut touched: Vec<Uid> = missing.map(|(uid, _)| uid.clone()).collect();
         touched.sort_unstable();
         for uid in &touched {
-            state.change(uid, |known| vanish(known, worker));
+            state.change(uid, |known| {
+                vanish(known, worker);
+                forget_version(known, worker);
+            });
         }
         for mirror in mirrors {
             // A list is the truth, even if its versions went back.
@@ -216,7 +219,10 @@ impl State {
     /// A mirror that was there, and may be gone. A proof of its absence may be from before it came.
     fn doubt(&mut self, worker: &str, last: Box<Mirror>) -> Option<Uid> {
         let uid = self.lose(worker, last)?;
-        self.change(&uid, |known| known.memory.absent = None);
+        self.change(&uid, |known| {
+            known.memory.absent = None;
+            forget_version(known, worker);
+        });
         Some(uid)
     }
 
@@ -254,6 +260,14 @@ fn vanish(known: &mut Knowledge, worker: &str) {
         && let Sighting::Present(mirror) = sighting
     {
         *sighting = Sighting::Vanished(mirror.clone());
+    }
+}
+
+/// A list is the truth: whatever is seen after it is later than a mirror that it does not have, also if the worker's versions
+/// went back (a backup was restored).
+fn forget_version(known: &mut Knowledge, worker: &str) {
+    if let Some(Sighting::Vanished(mirror)) = known.mirrors.get_mut(worker) {
+        mirror.resource_version.clear();
     }
 }
 

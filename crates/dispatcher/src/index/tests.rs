@@ -76,6 +76,11 @@ fn the_end_of_a_mirror_that_never_counted_is_not_that_of_the_mirror() {
     assert_eq!(sighting(&index, "u1", "eu-1"), None);
 }
 
+/// As it is remembered when a list does not have it.
+fn unlisted(mirror: Mirror) -> Mirror {
+    Mirror { resource_version: String::new(), ..mirror }
+}
+
 #[test]
 fn a_new_list_does_not_make_an_orphan_younger() {
     let index = index(&["eu-1"]);
@@ -98,7 +103,7 @@ fn the_list_of_one_namespace_says_nothing_of_the_others() {
     assert_eq!(index.reset_mirrors("eu-1", &KindRef::Job, Some("web"), Vec::new()), Vec::<Uid>::new());
     assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11).into())));
     assert_eq!(index.reset_mirrors("eu-1", &KindRef::Job, Some("ml"), Vec::new()), ["u1".to_owned()]);
-    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Vanished(mirror("u1", "m1", 11).into())));
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Vanished(unlisted(mirror("u1", "m1", 11)).into())));
 }
 
 #[test]
@@ -127,6 +132,17 @@ fn an_answer_that_the_watch_has_overtaken_changes_nothing() {
 }
 
 #[test]
+fn what_is_seen_after_a_list_that_lacked_it_counts_though_the_workers_versions_went_back() {
+    let index = index(&["eu-1"]);
+    index.apply_workload(placed("u1", 5, "eu-1"));
+    index.apply_mirror("eu-1", mirror("u1", "m1", 20));
+    index.reset_mirrors("eu-1", &KindRef::Job, None, Vec::new());
+    let asked = index.lists_of("eu-1", "u1");
+    index.hear_of_mirror("eu-1", mirror("u1", "m1", 11), asked);
+    assert_eq!(sighting(&index, "u1", "eu-1"), Some(Sighting::Present(mirror("u1", "m1", 11).into())));
+}
+
+#[test]
 fn an_answer_that_a_list_has_overtaken_does_not_bring_back_what_is_gone() {
     let index = index(&["eu-1"]);
     index.apply_workload(placed("u1", 5, "eu-1"));
@@ -137,7 +153,7 @@ fn an_answer_that_a_list_has_overtaken_does_not_bring_back_what_is_gone() {
     index.hear_of_mirror("eu-1", mirror("u1", "m1", 11), asked);
     assert_eq!(
         sighting(&index, "u1", "eu-1"),
-        Some(Sighting::Vanished(mirror("u1", "m1", 11).into())),
+        Some(Sighting::Vanished(unlisted(mirror("u1", "m1", 11)).into())),
         "no watch tells its end"
     );
     let plan = plan_of(&index, "u1").actions;
