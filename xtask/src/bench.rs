@@ -17,6 +17,8 @@ pub(crate) const BENCHES: [(&str, &str); 5] = [
     ("hot-paths", "instructions and allocations of what is computed for every event, beside those committed"),
 ];
 
+/// Benches that need no Kubernetes.
+const EMBEDDED: [&str; 1] = ["scale"];
 /// Benches that start the shipped binary as a process of its own.
 const OF_THE_BINARY: [&str; 2] = ["dispatch", "scale"];
 
@@ -29,13 +31,14 @@ pub(crate) fn run(options: &[&str]) -> Result<()> {
     if !BENCHES.iter().any(|(known, _)| known == name) {
         bail!("there is no bench `{name}`; there are\n{}", names());
     }
-    let binaries = testbed_build::build(testbed_products::kubernetes(MAIN_VERSION)?)?;
     let mut bench = workspace::cargo();
     bench
         .args(["run", "--release", "--package", "jobferry-testkit", "--example", &format!("bench_{name}"), "--"])
-        .args(options)
-        .env("JOBFERRY_TESTBED", binaries);
-    if options.windows(2).any(|pair| pair == ["--opponent", "kueue"]) {
+        .args(options);
+    if !EMBEDDED.contains(name) {
+        bench.env("JOBFERRY_TESTBED", testbed_build::build(testbed_products::kubernetes(MAIN_VERSION)?)?);
+    }
+    if options.windows(2).any(|pair| pair == ["--opponent", "kueue"]) || options.contains(&"--opponent=kueue") {
         bench.env("JOBFERRY_OPERATORS", testbed_build::build(KUEUE)?);
     }
     if OF_THE_BINARY.contains(name) {

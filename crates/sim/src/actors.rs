@@ -51,6 +51,24 @@ pub(crate) async fn set_up(manager: &Cluster, workers: &[Cluster]) -> Result<(),
     Ok(())
 }
 
+/// Whoever runs the fleet puts it in order: every worker is registered and open, and no policy is in the way. (A manager that
+/// was restored may have gone back to when a Worker was just being removed.)
+pub(crate) async fn put_in_order(manager: &Cluster, workers: &[Cluster]) {
+    let admin = manager.client("admin", Role::User);
+    delete(&admin, &format!("{POLICIES}/default"), "Background").await;
+    for worker in workers {
+        let path = format!("{WORKERS}/{}", worker.name);
+        let stored: Value = kubeio::get(&admin, &path, ANSWER_WITHIN).await.unwrap_or_default();
+        if stored["metadata"]["deletionTimestamp"].is_null() {
+            edit(&admin, &path, json!({"spec": {"cordoned": false}})).await;
+        } else {
+            // As `jobferry worker forget` does: it may wait for workloads that their users have suspended.
+            edit(&admin, &path, json!({"metadata": {"finalizers": null}})).await;
+        }
+    }
+    register(manager, workers).await;
+}
+
 /// Registers the workers that are not registered any more.
 pub(crate) async fn register(manager: &Cluster, workers: &[Cluster]) {
     let client = manager.client("admin", Role::User);
@@ -108,9 +126,15 @@ pub(crate) async fn tell(manager: Cluster, story: WorkloadStory) {
     }
 }
 
+/// Like [`edit`].
 pub(crate) async fn delete(client: &Client, path: &str, propagation: &str) {
     let options = json!({"propagationPolicy": propagation}).to_string().into_bytes();
-    let _ = kubeio::delete(client, path, options, ANSWER_WITHIN).await;
+    for _ in 0..TRIES {
+        match kubeio::delete(client, path, options.clone(), ANSWER_WITHIN).await {
+            Err(error) if error.refusal().is_none() => sleep(ANSWER_WITHIN).await,
+            _ => return,
+        }
+    }
 }
 
 /// Does what others do.

@@ -12,11 +12,11 @@ use jobferry_sim::{FaultSet, Outcome, RunError, Settings, Summary, Violation, mo
 /// Runs the dispatcher in simulated worlds where everything goes wrong, and checks its promises.
 #[derive(Debug, Parser)]
 struct Arguments {
-    /// How many seeds to run.
-    #[arg(long, default_value_t = 100, value_parser = clap::value_parser!(u64).range(1..))]
-    seeds: u64,
-    /// Run seeds until so many Jobs were simulated, instead of a number of seeds.
-    #[arg(long, conflicts_with = "seeds", value_parser = clap::value_parser!(u64).range(1..))]
+    /// How many seeds to run; 100, unless --jobs says how long.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    seeds: Option<u64>,
+    /// Run seeds until so many Jobs were simulated; with --seeds, until one of both is reached.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     jobs: Option<u64>,
     /// The first seed.
     #[arg(long, default_value_t = 1)]
@@ -64,7 +64,7 @@ fn main() -> ExitCode {
         return planted();
     }
     match work(&arguments) {
-        Ok(summary) if summary.violations.is_empty() => ExitCode::SUCCESS,
+        Ok(summary) if summary.violations == 0 => ExitCode::SUCCESS,
         Ok(_) => ExitCode::FAILURE,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "{error}");
@@ -89,6 +89,8 @@ fn work(arguments: &Arguments) -> Result<Summary, RunError> {
     Ok(summary)
 }
 
+/// How many seeds are run if nobody says.
+const DEFAULT_SEEDS: u64 = 100;
 /// A search ends after so many states: up to eight gigabytes.
 const MOST_STATES: usize = 40_000_000;
 /// So many searches at once, at most.
@@ -158,7 +160,7 @@ fn replay(seed: u64, arguments: &Arguments) -> Result<Summary, RunError> {
 /// arguments give the same summary however the threads get on.
 fn run_all(arguments: &Arguments) -> Result<Summary, RunError> {
     let settings = settings(arguments);
-    let goal = arguments.jobs.map_or(Goal::Seeds(arguments.seeds), Goal::Jobs);
+    let goal = Goal::of(arguments);
     let next = AtomicU64::new(0);
     let results = Mutex::new(Results::new(arguments.start, goal));
     let progress = Progress::to_terminal(goal);
@@ -194,11 +196,24 @@ fn lock(results: &Mutex<Results>) -> MutexGuard<'_, Results> {
     results.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// How much is to be run.
+/// How much is to be run, at most.
 #[derive(Debug, Clone, Copy)]
-enum Goal {
-    Seeds(u64),
-    Jobs(u64),
+struct Goal {
+    seeds: u64,
+    jobs: u64,
+}
+
+impl Goal {
+    fn of(arguments: &Arguments) -> Self {
+        let seeds = if arguments.jobs.is_some() { u64::MAX } else { DEFAULT_SEEDS };
+        Self { seeds: arguments.seeds.unwrap_or(seeds), jobs: arguments.jobs.unwrap_or(u64::MAX) }
+    }
+
+    /// How much of it is done, as a part of `whole`.
+    fn done(self, summary: &Summary, whole: u64) -> u64 {
+        let part = |done: u64, of: u64| done.saturating_mul(whole) / of;
+        part(summary.seeds, self.seeds).max(part(summary.jobs, self.jobs)).min(whole)
+    }
 }
 
 /// What came of the seeds so far.
@@ -215,10 +230,7 @@ impl Results {
     }
 
     fn is_enough(&self, number: u64) -> bool {
-        match self.goal {
-            Goal::Seeds(seeds) => number >= seeds,
-            Goal::Jobs(jobs) => self.summary.jobs >= jobs,
-        }
+        number >= self.goal.seeds || self.summary.jobs >= self.goal.jobs
     }
 
     fn add(&mut self, number: u64, outcome: Outcome) {
@@ -247,12 +259,8 @@ impl Progress {
 
     fn show(&self, summary: &Summary) {
         if self.shown {
-            let (done, of) = match self.goal {
-                Goal::Seeds(seeds) => (summary.seeds, seeds),
-                Goal::Jobs(jobs) => (summary.jobs, jobs),
-            };
-            let filled = usize::try_from(done * BAR / of.max(1)).unwrap_or(0).min(20);
-            let (seeds, jobs, bad) = (summary.seeds, summary.jobs, summary.violations.len());
+            let filled = usize::try_from(self.goal.done(summary, BAR)).unwrap_or(0);
+            let (seeds, jobs, bad) = (summary.seeds, summary.jobs, summary.violations);
             let bar = format!("{:<20}", "#".repeat(filled));
             let _ = write!(std::io::stderr(), "\r[{bar}] {seeds} seeds, {jobs} jobs, {bad} violations");
         }

@@ -23,7 +23,7 @@ pub struct AtTheWire {
 }
 
 /// Bugs that the seeds find.
-pub const AT_THE_WIRE: [AtTheWire; 9] = [
+pub const AT_THE_WIRE: [AtTheWire; 10] = [
     AtTheWire {
         sabotage: Sabotage::NoVersion,
         what: "status writes without resourceVersion",
@@ -87,6 +87,13 @@ pub const AT_THE_WIRE: [AtTheWire; 9] = [
         promises: &["calm"],
         within: 300,
         faults: "all",
+    },
+    AtTheWire {
+        sabotage: Sabotage::OneQueue,
+        what: "creates on healthy workers wait while another one is in trouble",
+        promises: &["isolated"],
+        within: 40,
+        faults: "partition,freeze,slow",
     },
 ];
 

@@ -216,9 +216,8 @@ impl Builder<'_> {
 /// The storm, the rest after it, and the end of all workloads.
 async fn live(scenario: &Scenario, crews: &[Crew], hub: &Hub) {
     storm(scenario, crews).await;
-    // A manager that was restored may have gone back to when a Worker was just being removed.
     for crew in crews {
-        actors::register(&crew.manager, &crew.workers).await;
+        actors::put_in_order(&crew.manager, &crew.workers).await;
         strangers::take_back(&crew.manager, &crew.workers).await;
     }
     rest(hub, Truth::is_settled).await;

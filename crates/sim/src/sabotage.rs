@@ -12,6 +12,9 @@ use serde_json::{Value, json};
 
 use crate::truth::is_manager;
 
+/// Longer than what is healthy takes.
+const IN_QUEUE: Duration = Duration::from_secs(40);
+
 /// A protection that is taken out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sabotage {
@@ -21,7 +24,7 @@ pub enum Sabotage {
     NoUidOnDelete,
     /// Every doubt about a workload counts as proof that it is gone: its mirrors are orphans.
     FalseGone,
-    /// The mirror's status is copied as it is, with what only means something on the worker.
+    /// The mirror's status is laid over the stored one as it is: what the mirror has no more, such as active pods, stays.
     RawStatus,
     /// Mirrors are created without the mark of their origin.
     NoMarks,
@@ -34,11 +37,13 @@ pub enum Sabotage {
     /// A worker is lost as soon as it does not answer: a short disconnect counts, and a clock that an earlier dispatcher
     /// started fires at once.
     HastyLoss,
+    /// All workers share a queue: while one is in trouble, creates on the others wait.
+    OneQueue,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::NoVersion,
         Self::NoUidOnDelete,
         Self::FalseGone,
@@ -48,6 +53,7 @@ impl Sabotage {
         Self::UnsentDelete,
         Self::NoIdentity,
         Self::HastyLoss,
+        Self::OneQueue,
     ];
 
     /// What the server gets to see of a request.
@@ -58,8 +64,8 @@ impl Sabotage {
         match self {
             Self::NoVersion if is_status => remove(&mut value["metadata"], "resourceVersion"),
             Self::NoUidOnDelete if asked.method == Method::DELETE => remove(&mut value, "preconditions"),
-            Self::RawStatus if is_status && value["status"]["active"].is_number() => {
-                value["status"]["terminating"] = (-1).into();
+            Self::RawStatus if is_status && value["status"]["active"].as_i64().unwrap_or_default() == 0 => {
+                remove(&mut value["status"], "active");
             }
             Self::NoMarks if is_job && asked.method == Method::POST && !is_manager(cluster) => {
                 remove(&mut value["metadata"]["labels"], labels::ORIGIN);
@@ -76,6 +82,12 @@ impl Sabotage {
             Self::HastyLoss => Duration::ZERO,
             _ => LOSS_NOTICED,
         }
+    }
+
+    /// How long a request waits for others, if another worker is in trouble.
+    pub(crate) fn waits(self, cluster: &str, asked: &Asked) -> Option<Duration> {
+        let is_create = asked.method == Method::POST && asked.path.ends_with("/jobs") && !is_manager(cluster);
+        (self == Self::OneQueue && is_create).then_some(IN_QUEUE)
     }
 
     /// A lie in place of the server's answer; the server sees nothing of the request.

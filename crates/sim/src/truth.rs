@@ -259,9 +259,11 @@ impl Truth {
                     history.deleted = !is_there;
                     continue;
                 }
-                (history.turned_back, history.meddled) = (true, true);
+                history.meddled = true;
                 if is_another {
                     history.lost_with = Some(cluster.to_owned());
+                } else {
+                    history.turned_back = true;
                 }
             }
         }
@@ -333,16 +335,35 @@ impl Truth {
 impl Truth {
     /// Every workload is finished, waits for its user or for what will not come by itself; orphans are gone.
     pub fn is_settled(&self) -> bool {
-        let settled = |workload: &JobFacts| {
-            workload.ending.is_some()
-                || workload.suspended
-                || self.history(&workload.uid).is_some_and(|history| history.acted_on)
-                || self.waits_for_lost_worker(workload)
-                || self.waits_for_name(workload)
-                || self.waits_for_record(workload)
-                || self.waits_for_edit(workload)
-        };
-        self.workloads().all(settled) && !self.has_orphans()
+        self.workloads().all(|workload| self.has_settled(workload)) && !self.has_orphans()
+    }
+
+    /// It is finished, or waits for its user or for what will not come by itself, and what it says of that is true.
+    pub fn has_settled(&self, workload: &JobFacts) -> bool {
+        if workload.deleting {
+            return false;
+        }
+        if workload.ending.is_some() {
+            return self.running_in(&workload.uid).is_empty() || self.is_left_to_run(&workload.uid);
+        }
+        workload.suspended
+            || self.history(&workload.uid).is_some_and(|history| history.acted_on)
+            || self.waits_for_lost_worker(workload)
+            || self.waits_for_name(workload)
+            || self.waits_for_record(workload)
+            || self.waits_for_edit(workload)
+    }
+
+    /// Somebody else runs it, or wrote that it has ended: what runs of it is left to run.
+    fn is_left_to_run(&self, uid: &str) -> bool {
+        self.history(uid).is_some_and(|history| history.acted_on || history.ended_by_others)
+    }
+
+    /// Whether a cluster other than this one and the managers is in trouble now.
+    pub fn is_another_in_trouble(&self, cluster: &str) -> bool {
+        let now = Instant::now();
+        let another = |who: &str| who.starts_with('w') && who != cluster;
+        self.trouble.iter().any(|((who, _), until)| another(who) && *until >= now)
     }
 
     /// It says that its worker is missing or was given up, and the cluster on which it was placed is no more.

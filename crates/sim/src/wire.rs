@@ -66,6 +66,11 @@ impl Wire {
         let sent = parts.extensions.get::<Sent>().map_or_else(Instant::now, |sent| sent.0);
         let mut body = body.collect().await?.to_bytes();
         if let Some(sabotage) = self.sabotage.filter(|_| self.role == Role::Dispatcher) {
+            if let Some(time) = sabotage.waits(&self.cluster, &asked)
+                && self.hub.truth(|truth| truth.is_another_in_trouble(&self.cluster))
+            {
+                tokio::time::sleep(time).await;
+            }
             body = sabotage.request(&self.cluster, &asked, body);
             if let Some((code, lie)) = sabotage.answer(&self.cluster, &asked, &body) {
                 self.hub.log.say(format_args!("-- sabotage: {} {} is answered {code}", asked.method, asked.path));

@@ -69,6 +69,8 @@ impl Case<'_> {
             Some(Link::Live { identity }) if *identity != at.identity => {
                 (gone, "behind whose name there is another cluster now".to_owned())
             }
+            // Where there is no lease, another dispatcher may be able to use it: what the worker told that one stands.
+            Some(Link::Unfit { .. }) if self.is_told_refused() && !self.around.leads_alone => return Vec::new(),
             Some(Link::Unfit { why }) => (unused, format!("which cannot be used ({why})")),
             _ => match self.lacks_kind(at) {
                 Some(KindLink::Forbidden { .. }) => {
@@ -78,11 +80,6 @@ impl Case<'_> {
                 None => return Vec::new(),
             },
         };
-        // Where there is no lease, another dispatcher may be able to use it: what the worker told that one stands.
-        let refused = self.workload.placed.as_ref().is_some_and(|told| told.reason == conditions::REASON_REFUSED);
-        if refused && !self.around.leads_alone {
-            return Vec::new();
-        }
         let Some(missing) = since else { return Vec::new() };
         // A short absence is no news: the Worker may be about to be registered again, a definition to be replaced.
         if self.around.now.since(missing) < WAITING_INTERVAL {
@@ -90,6 +87,10 @@ impl Case<'_> {
         }
         let message = format!("on worker {}, {what}; it is waited for", at.worker);
         self.tell(true, reason, message)
+    }
+
+    fn is_told_refused(&self) -> bool {
+        self.workload.placed.as_ref().is_some_and(|told| told.reason == conditions::REASON_REFUSED)
     }
 
     /// What the worker of this placement, which answers, says of a kind that it does not show us.

@@ -69,7 +69,9 @@ impl Calm {
         let why_not = match reason.as_str() {
             conditions::REASON_WORKER_LOST => still_in_touch(exchange, at, truth),
             DEADLINE_EXCEEDED if !truth.history(&workload.uid)?.overran => still_in_touch(exchange, at, truth),
-            conditions::REASON_MIRROR_DELETED => asked_another_cluster(workload, at, truth),
+            conditions::REASON_MIRROR_DELETED => {
+                asked_another_cluster(workload, at, truth).or_else(|| still_there(workload, at, truth))
+            }
             _ => None,
         }?;
         let what = format!("{} gave {} up ({reason}), and {why_not}", exchange.who, workload.name);
@@ -88,12 +90,25 @@ fn failure(body: &[u8]) -> Option<String> {
     failed["reason"].as_str().map(str::to_owned)
 }
 
-/// A decision is judged by what its dispatcher had heard when it made it; its write may have been under way for long.
-fn still_in_touch(exchange: &Exchange, at: &PlacementFacts, truth: &Truth) -> Option<String> {
+/// For how long the dispatcher that decided this had missed the worker. A decision is judged by what its dispatcher had heard
+/// when it made it; its write may have been under way for long.
+pub(super) fn missed(exchange: &Exchange, at: &PlacementFacts, truth: &Truth) -> Option<Duration> {
     let decided = exchange.sent.checked_sub(DECISION_TAKES)?;
-    let missed = exchange.sent - truth.last_in_touch(&exchange.who, &at.worker, &at.identity, decided)?;
+    Some(exchange.sent - truth.last_in_touch(&exchange.who, &at.worker, &at.identity, decided)?)
+}
+
+fn still_in_touch(exchange: &Exchange, at: &PlacementFacts, truth: &Truth) -> Option<String> {
+    let missed = missed(exchange, at, truth)?;
     let what = || format!("has missed {} for {:.1} s only", at.worker, missed.as_secs_f64());
     (missed < LOSS_NOTICED).then(what)
+}
+
+/// The very mirror that was recorded is there, and nobody deletes it. (A restore may have brought it back.)
+fn still_there(workload: &JobFacts, at: &PlacementFacts, truth: &Truth) -> Option<String> {
+    let recorded =
+        at.mirror.as_ref().filter(|_| truth.history(&workload.uid).is_some_and(|known| !known.turned_back))?;
+    let is_it = |(cluster, job): (&str, &JobFacts)| cluster == at.worker && job.uid == *recorded && !job.deleting;
+    truth.on_workers(&workload.uid).any(is_it).then(|| format!("its mirror is still on {}", at.worker))
 }
 
 /// Where the mirror was, there is another cluster now: that it has none says nothing.

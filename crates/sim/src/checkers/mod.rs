@@ -88,7 +88,7 @@ pub fn all() -> Vec<Box<dyn Checker>> {
     vec![
         Box::new(never_twice::NeverTwice::default()),
         Box::new(never_again::NeverAgain),
-        Box::new(never_lost::NeverLost),
+        Box::new(never_lost::NeverLost::default()),
         Box::new(calm::Calm::default()),
         Box::new(own_only::OwnOnly),
         Box::new(clean::Clean),

@@ -1,16 +1,35 @@
-//! never-lost: once a mirror has finished, its result reaches the manager.
+//! never-lost: once a mirror has finished, its result reaches the manager: how it ended, why, and what it counted.
 //!
 //! Documented limits: when somebody else deletes the mirror, its end may never have been seen; a workload whose worker was
 //! lost for as long as its policy or its own deadline allows has failed, whatever its mirror comes to; what an old Job controller of the
 //! management cluster runs itself is left to it; an end that somebody else wrote stands; what a management cluster that was
 //! turned back has again, though it was deleted, begins anew.
 
-use super::{Checker, Rest, Violation, words};
-use crate::truth::{History, Truth};
+use std::collections::BTreeSet;
 
-pub(super) struct NeverLost;
+use http::Method;
+use jobferry_core::time::LOSS_NOTICED;
+
+use super::{Checker, Rest, Seen, Violation, calm, words};
+use crate::facts::JobFacts;
+use crate::hub::Exchange;
+use crate::truth::{History, Role, Truth, is_manager};
+
+#[derive(Default)]
+pub(super) struct NeverLost {
+    /// Workloads that were ended by a dispatcher which had missed their worker for a minute: past its deadline, or in the
+    /// direction that was announced, a Job ends with what was counted when the worker was last seen.
+    ended_unseen: BTreeSet<String>,
+}
 
 impl Checker for NeverLost {
+    fn see(&mut self, seen: &Seen<'_>, truth: &Truth) -> Vec<Violation> {
+        if let Seen::Asked(exchange) = seen {
+            self.ended_unseen.extend(ended_unseen(exchange, truth));
+        }
+        Vec::new()
+    }
+
     fn at_rest(&mut self, rest: Rest, truth: &Truth) -> Vec<Violation> {
         if rest != Rest::Settled {
             return Vec::new();
@@ -24,12 +43,41 @@ impl Checker for NeverLost {
             let Some(history) = truth.history(&workload.uid).filter(|history| !exempt(history)) else { continue };
             let Some(expected) = &history.mirror_ending else { continue };
             let shown = history.ending.as_ref().map_or("unfinished", |(kind, _)| kind.as_str());
-            if shown == expected {
-                continue;
-            }
-            let what = format!("the mirror of {} ended as {expected}, the workload shows {shown}", workload.name);
+            let what = if shown == expected {
+                let seen = !self.ended_unseen.contains(&workload.uid);
+                let Some(difference) = other_result(workload, history, truth).filter(|_| seen) else { continue };
+                format!("{} and its mirror ended as {expected}, but {difference}", workload.name)
+            } else {
+                format!("the mirror of {} ended as {expected}, the workload shows {shown}", workload.name)
+            };
             found.push(Violation { promise: "never-lost", about: words(truth, &workload.uid), what });
         }
         found
     }
+}
+
+/// The workload that this ends, if its worker was out of sight then.
+fn ended_unseen(exchange: &Exchange, truth: &Truth) -> Option<String> {
+    let is_patch = exchange.method == Method::PATCH && is_manager(&exchange.cluster) && exchange.succeeded();
+    let workload = exchange.target.as_ref().filter(|_| exchange.role == Role::Dispatcher && is_patch)?;
+    let ends = workload.ending.is_none() && truth.history(&workload.uid)?.ending.is_some();
+    let missed = calm::missed(exchange, workload.placement.as_ref()?, truth);
+    (ends && missed.is_none_or(|missed| missed >= LOSS_NOTICED)).then(|| workload.uid.clone())
+}
+
+/// What a Job counts.
+const COUNTS: [&str; 4] = ["succeeded", "failed", "completedIndexes", "failedIndexes"];
+
+/// In what a workload differs from its mirror: of those that had one only, which is still there.
+fn other_result(workload: &JobFacts, history: &History, truth: &Truth) -> Option<String> {
+    let (_, mirror) = truth.on_workers(&workload.uid).find(|(_, mirror)| mirror.ending.is_some())?;
+    if history.mirrors.len() != 1 {
+        return None;
+    }
+    if mirror.ending != workload.ending {
+        return Some(format!("it says {:?}, its mirror {:?}", workload.ending, mirror.ending));
+    }
+    let differs = |count: &&str| workload.status[*count] != mirror.status[*count];
+    let count = COUNTS.into_iter().find(|count| differs(&count))?;
+    Some(format!("it has {count} {}, its mirror {}", workload.status[count], mirror.status[count]))
 }

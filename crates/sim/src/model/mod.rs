@@ -32,7 +32,7 @@ pub use search::{Counterexample, Report, explore};
 pub use world::Budget;
 
 /// The small worlds: in most of them one thing goes wrong, at any moment.
-pub const SMALL_WORLDS: [(&str, Budget); 9] = [
+pub const SMALL_WORLDS: [(&str, Budget); 10] = [
     ("nothing goes wrong", Budget::of_faults(0)),
     ("a worker refuses once", Budget { refusals: 1, ..Budget::of_one_kind() }),
     ("a dispatcher crashes", Budget { crashes: 1, ..Budget::of_one_kind() }),
@@ -42,6 +42,7 @@ pub const SMALL_WORLDS: [(&str, Budget); 9] = [
     ("the user deletes, suspends or resumes", Budget { users: 1, ..Budget::of_one_kind() }),
     ("the user deletes and creates again", Budget { users: 2, ..Budget::of_one_kind() }),
     ("two things go wrong", Budget { under_way: 2, ..Budget::of_faults(2) }),
+    ("one thing goes wrong, and the user does one", Budget { under_way: 2, users: 1, ..Budget::of_faults(1) }),
 ];
 
 /// A promise that is broken.
@@ -67,11 +68,5 @@ impl Budget {
     /// One thing may go wrong; of which kind is to be said. Two requests are under way at once, to keep the world small.
     const fn of_one_kind() -> Self {
         Self { faults: 1, under_way: 2, ..Self::of_faults(0) }
-    }
-
-    /// The same, and the user does so many things.
-    #[must_use]
-    pub const fn with_users(self, users: u8) -> Self {
-        Self { users, ..self }
     }
 }

@@ -1,5 +1,6 @@
 //! The event sequences that could break a promise, one test for each, on the clusters and the dispatcher of the seeded
-//! runs. The names say the row of the list of hazards; H12 was withdrawn. Every checker watches every test.
+//! runs. The names say the row of the list of hazards; H12 was withdrawn. Every checker watches every test; those that
+//! look at what rests look where a test lets everything come to rest.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests say what went wrong by panicking")]
 
 mod admission;

@@ -25,25 +25,30 @@ pub(crate) struct Report {
 struct Figure {
     name: &'static str,
     key: &'static str,
-    of: fn(&Standing) -> f64,
+    /// `None`: it was not measured.
+    of: fn(&Standing) -> Option<f64>,
 }
 
 #[allow(clippy::cast_precision_loss, reason = "what is counted here fits")]
 const FIGURES: [Figure; 11] = [
-    Figure { name: "placed a second", key: "placedPerSecond", of: |s| s.placed_per_second },
-    Figure { name: "CPU ms to place and follow one", key: "cpuMillisecondsPerJob", of: |s| millis(s.cpu_per_job) },
-    Figure { name: "start to steady, s", key: "startSeconds", of: |s| s.start.as_secs_f64() },
-    Figure { name: "  CPU s of it", key: "startCpuSeconds", of: |s| s.start_cpu.as_secs_f64() },
-    Figure { name: "  writes to Jobs", key: "startWrites", of: |s| s.start_writes as f64 },
-    Figure { name: "memory, MiB", key: "memoryMebibytes", of: |s| mebibytes(s.memory) },
-    Figure { name: "  at its peak", key: "peakMemoryMebibytes", of: |s| mebibytes(s.peak_memory) },
-    Figure { name: "one event, CPU ms", key: "cpuMillisecondsPerEvent", of: |s| millis(s.cpu_per_event) },
-    Figure { name: "  ms to its copy, p50", key: "eventMillisecondsP50", of: |s| s.event.p50 },
-    Figure { name: "  ms to its copy, p99", key: "eventMillisecondsP99", of: |s| s.event.p99 },
+    Figure { name: "placed a second", key: "placedPerSecond", of: |s| Some(s.placed_per_second) },
+    Figure {
+        name: "CPU ms to place and follow one",
+        key: "cpuMillisecondsPerJob",
+        of: |s| Some(millis(s.cpu_per_job)),
+    },
+    Figure { name: "start to steady, s", key: "startSeconds", of: |s| Some(s.start.as_secs_f64()) },
+    Figure { name: "  CPU s of it", key: "startCpuSeconds", of: |s| Some(s.start_cpu.as_secs_f64()) },
+    Figure { name: "  writes to Jobs", key: "startWrites", of: |s| Some(s.start_writes as f64) },
+    Figure { name: "memory, MiB", key: "memoryMebibytes", of: |s| Some(mebibytes(s.memory)) },
+    Figure { name: "  at its peak", key: "peakMemoryMebibytes", of: |s| Some(mebibytes(s.peak_memory)) },
+    Figure { name: "one event, CPU ms", key: "cpuMillisecondsPerEvent", of: |s| Some(millis(s.cpu_per_event)) },
+    Figure { name: "  ms to its copy, p50", key: "eventMillisecondsP50", of: |s| Some(s.event.p50) },
+    Figure { name: "  ms to its copy, p99", key: "eventMillisecondsP99", of: |s| Some(s.event.p99) },
     Figure {
         name: "  instructions",
         key: "instructionsPerEvent",
-        of: |s| s.instructions_per_event.unwrap_or_default() as f64,
+        of: |s| Some(s.instructions_per_event.unwrap_or_default() as f64),
     },
 ];
 
@@ -145,8 +150,9 @@ impl fmt::Display for Report {
                     step.cpu
                 )?;
             }
-            if let Some(step) = sustained.rate() {
-                writeln!(f, "{:.0} Jobs/s held for {} s", step.rate, step.seconds)?;
+            match sustained.held() {
+                Some(step) => writeln!(f, "{:.0} Jobs/s held for {} s", step.rate, step.seconds)?,
+                None => writeln!(f, "no rate held")?,
             }
         }
         Ok(())
@@ -168,10 +174,15 @@ fn table(
     for figure in &FIGURES {
         write!(f, "{:<34}", figure.name)?;
         for column in columns {
-            write!(f, "{:>12.3}", (figure.of)(column))?;
+            match (figure.of)(column) {
+                Some(value) => write!(f, "{value:>12.3}")?,
+                None => write!(f, "{:>12}", "-")?,
+            }
         }
-        let (first, last) = ((figure.of)(first), (figure.of)(last));
-        if first > 0.0 { writeln!(f, "{:>14.2}", last / first)? } else { writeln!(f)? }
+        match ((figure.of)(first), (figure.of)(last)) {
+            (Some(first), Some(last)) if first > 0.0 => writeln!(f, "{:>14.2}", last / first)?,
+            _ => writeln!(f)?,
+        }
     }
     writeln!(f)
 }

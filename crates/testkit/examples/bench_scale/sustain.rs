@@ -29,8 +29,10 @@ const LONG_RUN: f64 = 0.8;
 const SETTLE: Duration = Duration::from_secs(10);
 /// Until the dispatcher has heard of the last Job.
 const HEARD_WITHIN: Duration = Duration::from_secs(1);
-/// Who keeps up with what comes is through with the rest, ends and deletions included, in this part of the time that it came for.
-const KEEPS_UP: f64 = 0.1;
+/// Who keeps up with what comes is through with the rest in this time, however long it came.
+const THROUGH_WITHIN: Duration = Duration::from_secs(5);
+/// And has made this part of what was asked for while it came.
+const KEPT_UP: f64 = 0.95;
 
 /// What was found at one rate.
 pub(crate) struct Step {
@@ -50,8 +52,8 @@ pub(crate) struct Step {
 
 impl Step {
     fn holds(&self) -> bool {
-        let keeps_up = self.drained.as_secs_f64() <= f64::from(self.seconds) * KEEPS_UP;
-        self.missing == 0 && self.mirror.p99 < IN_TIME_MILLISECONDS && keeps_up
+        let kept_up = self.mirrored_per_second >= self.rate * KEPT_UP && self.drained <= THROUGH_WITHIN;
+        self.missing == 0 && self.mirror.p99 < IN_TIME_MILLISECONDS && kept_up
     }
 
     fn json(&self) -> Value {
@@ -131,13 +133,13 @@ impl Sustained {
         self.steps.iter().filter(|step| step.seconds == STEP_SECONDS)
     }
 
-    /// The rate of the long run.
-    pub(crate) fn rate(&self) -> Option<&Step> {
+    /// The long run, if it held.
+    pub(crate) fn held(&self) -> Option<&Step> {
         self.steps.last().filter(|step| step.holds())
     }
 
     pub(crate) fn json(&self) -> Value {
         let steps: Vec<Value> = self.steps.iter().map(Step::json).collect();
-        json!({"workers": self.workers, "steps": steps})
+        json!({"workers": self.workers, "steps": steps, "held": self.held().map(Step::json)})
     }
 }
