@@ -16,7 +16,7 @@ use crate::{
     placement::{Link, WorkerView},
     policy::Policies,
     record::{Placement, Record},
-    refusal::Refusal,
+    refusal::{Failures, Refusal},
     time::{Now, QUARANTINE},
     workload::{Mirror, Workload},
 };
@@ -112,6 +112,8 @@ pub struct Memory {
     pub status_copied: Option<(u64, u64)>,
     /// Workers that refused the mirror.
     pub refusals: BTreeMap<String, Refusal>,
+    /// How often a worker has failed at its mirror, which is not the same.
+    pub failures: Option<Failures>,
     /// A worker refused the edit with this fingerprint.
     pub edit_refused: Option<Box<(Digest, Refusal)>>,
     /// The last placement that this process saw, by epoch and time, and when (monotonic) it first saw it.
