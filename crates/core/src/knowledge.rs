@@ -16,7 +16,7 @@ use crate::{
     placement::{Link, WorkerView},
     policy::Policies,
     record::{Placement, Record},
-    refusal::Refusal,
+    refusal::{Failures, Refusal},
     time::{Now, QUARANTINE},
     workload::{Mirror, Workload},
 };
@@ -112,12 +112,16 @@ pub struct Memory {
     pub status_copied: Option<(u64, u64)>,
     /// Workers that refused the mirror.
     pub refusals: BTreeMap<String, Refusal>,
+    /// How often a worker has failed at its mirror, which is not the same.
+    pub failures: Option<Failures>,
     /// A worker refused the edit with this fingerprint.
     pub edit_refused: Option<Box<(Digest, Refusal)>>,
     /// The last placement that this process saw, by epoch and time, and when (monotonic) it first saw it.
     pub placement_seen: Option<(u32, Time, Duration)>,
     /// This process knew the workload before it was gone: no orphan of unknown descent.
     pub owner_seen: bool,
+    /// Since when (monotonic) it waits for a worker, or moves to another one.
+    pub waiting_since: Option<Duration>,
     /// Since when (monotonic) its worker is not registered, or another cluster answers in its place.
     pub worker_missing: Option<Duration>,
     /// Since when (monotonic) its worker answers and has nothing of its kind any more, or does not let us look, or must not
@@ -225,7 +229,7 @@ impl Knowledge {
         self.memory.owner_seen |= self.workload.take().is_some();
     }
 
-    /// Notes when a placement was first seen, and when its worker was first missed. To be called before planning.
+    /// Notes since when it waits, when a placement was first seen, and when its worker was first missed. To be called before planning.
     pub fn notice(&mut self, workers: &BTreeMap<String, WorkerView>, now: Now) {
         if let Some(workload) = &mut self.workload {
             workload.settle(now.wall);
@@ -238,6 +242,7 @@ impl Knowledge {
             // It may have been placed anew, by another dispatcher, right before it was gone.
             self.memory.placement_seen = Some((0, Time(now.wall), now.monotonic));
         }
+        self.memory.waiting_since = self.wants_worker().then(|| self.memory.waiting_since.unwrap_or(now.monotonic));
         let Some(workload @ Workload { record: Record::Placed(at), .. }) = self.workload.as_deref() else { return };
         let hides =
             |worker: &WorkerView| worker.lacks(&workload.kind()).is_some() || matches!(worker.link, Link::Unfit { .. });
@@ -256,6 +261,15 @@ impl Knowledge {
         if seen.is_none_or(|(epoch, since, _)| (*epoch, since) != (at.epoch, &at.since)) {
             self.memory.placement_seen = Some((at.epoch, at.since.clone(), now.monotonic));
         }
+    }
+
+    /// Whether it is to be placed, as far as its user and its record tell.
+    fn wants_worker(&self) -> bool {
+        self.workload.as_ref().is_some_and(|workload| match &workload.record {
+            Record::None => !workload.spec.suspended,
+            Record::Placed(at) => at.moving,
+            Record::Unreadable => false,
+        })
     }
 
     /// The mirrors that exist, as far as the watches tell, with their workers.

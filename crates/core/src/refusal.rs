@@ -36,7 +36,20 @@ pub enum Ground {
     Invalid,
     /// It was stored as something else than what was sent.
     Altered,
+    /// The server fails at it, over and over again: a webhook that it must ask does not answer, as a rule. Unlike the others
+    /// this is no word that nothing was created.
+    Failing,
 }
+
+/// How often a worker's server has failed at the mirror of one placement.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Failures {
+    epoch: u32,
+    times: u32,
+}
+
+/// So many failures are no accident. They come within a second: whoever waits for more holds a create slot.
+const ENOUGH_FAILURES: u32 = 3;
 
 /// The longest pause. Permissions, quotas and versions are changed by people, who will not wait longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
@@ -60,11 +73,17 @@ impl Ground {
         })
     }
 
+    /// Whether such an answer means that the server failed at this object. One that says 503 or 504 fails at everything, and
+    /// is given a rest as a whole.
+    pub const fn is_failure(code: u16) -> bool {
+        code >= 500 && code != 503 && code != 504
+    }
+
     /// The pause after the first refusal: short where others clear the way, long where only a person can.
     const fn first_pause(self) -> Duration {
         Duration::from_secs(match self {
             Self::BeingRemoved => 1,
-            Self::Namespace | Self::Quota | Self::NameTaken => 15,
+            Self::Namespace | Self::Quota | Self::NameTaken | Self::Failing => 15,
             Self::Forbidden | Self::Denied => 60,
             Self::Invalid | Self::Altered => 600,
         })
@@ -87,12 +106,28 @@ impl Ground {
     }
 
     /// From how many refusals on it is better to go elsewhere. What is being removed is gone in a moment as a rule, and a
-    /// minute and a half later at the latest; a move takes longer than that.
+    /// minute and a half later at the latest; a move takes longer than that. It also takes longer than it takes a webhook to
+    /// be restarted.
     pub(crate) const fn left_from(self) -> u32 {
         match self {
             Self::BeingRemoved => 24,
+            Self::Failing => 2,
             _ => 1,
         }
+    }
+}
+
+impl Failures {
+    /// One more, at the placement of this epoch.
+    #[must_use]
+    pub fn after(before: Option<Self>, epoch: u32) -> Self {
+        let times = before.filter(|before| before.epoch == epoch).map_or(0, |before| before.times);
+        Self { epoch, times: times.saturating_add(1) }
+    }
+
+    /// Whether they amount to a refusal. Then each further one does.
+    pub const fn are_refusal(self) -> bool {
+        self.times >= ENOUGH_FAILURES
     }
 }
 
@@ -137,6 +172,19 @@ mod tests {
         ] {
             assert_eq!(Ground::of(code, reason, message), expected, "{code} {message}");
         }
+    }
+
+    #[test]
+    fn a_server_that_goes_on_failing_at_a_placement_refuses_it() {
+        let mut failures = None;
+        let mut fails = |epoch| {
+            failures = Some(Failures::after(failures, epoch));
+            failures.is_some_and(Failures::are_refusal)
+        };
+        assert_eq!([1, 1, 1, 1].map(&mut fails), [false, false, true, true]);
+        assert_eq!([2, 2, 2].map(&mut fails), [false, false, true], "another placement is another matter");
+        let failure = [429, 500, 502, 503, 504].map(Ground::is_failure);
+        assert_eq!(failure, [false, true, true, false, false], "some fail at everything");
     }
 
     #[test]

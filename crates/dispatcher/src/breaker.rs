@@ -1,5 +1,6 @@
 //! A worker that takes connections and does not answer would hold every request for its whole deadline. After a few in a
-//! row nothing is sent to it for a while; then one request is let through to see how it is.
+//! row nothing is sent to it for a while; then one request is let through to see how it is. Nothing is placed there meanwhile,
+//! so there may be none: then it is asked a question of our own.
 
 use std::{
     sync::{Mutex, MutexGuard, PoisonError},
@@ -13,12 +14,16 @@ use tokio::{sync::Notify, time::Instant};
 const PATIENCE: u32 = 5;
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(30);
+/// So long after a pause a question of our own waits for a request that is due anyway: that one tells more.
+const PRECEDENCE: Duration = Duration::from_secs(1);
 
 /// What a worker made of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It said something, even if that was no.
     Answered,
+    /// It answered a question of our own. Whether it does what is asked of it is to be seen.
+    Awake,
     /// It did not, or only that it cannot.
     Unanswered,
 }
@@ -26,6 +31,7 @@ pub(crate) enum Outcome {
 #[derive(Debug)]
 pub(crate) struct Breaker {
     state: Mutex<State>,
+    opened: Notify,
     closed: Notify,
 }
 
@@ -40,7 +46,7 @@ struct State {
 impl Breaker {
     pub(crate) fn new(seed: u64) -> Self {
         let state = State { unanswered: 0, open_until: None, pauses: Backoff::new(FIRST_PAUSE, LAST_PAUSE, seed) };
-        Self { state: Mutex::new(state), closed: Notify::new() }
+        Self { state: Mutex::new(state), opened: Notify::new(), closed: Notify::new() }
     }
 
     /// Waits until a request may be sent.
@@ -66,18 +72,41 @@ impl Breaker {
         }
     }
 
+    /// Waits until nothing has been sent for too long, and nobody comes to find out how it is: whoever waits here must.
+    pub(crate) async fn neglected(&self) {
+        loop {
+            let opened = self.opened.notified();
+            let until = {
+                let mut state = self.lock();
+                match state.open_until.map(|until| until + PRECEDENCE) {
+                    Some(until) if until <= Instant::now() => {
+                        state.open_until = Some(Instant::now() + state.pauses.next_delay());
+                        return;
+                    }
+                    until => until,
+                }
+            };
+            match until {
+                Some(until) => tokio::time::sleep_until(until).await,
+                None => opened.await,
+            }
+        }
+    }
+
     /// What came of a request. Returns whether that changed something: see [`Breaker::is_open`].
     pub(crate) fn learn(&self, outcome: Outcome) -> bool {
         let mut state = self.lock();
         match outcome {
             Outcome::Answered => {
                 state.unanswered = 0;
-                let was_open = state.open_until.take().is_some();
-                if was_open {
-                    state.pauses.reset();
-                    self.closed.notify_waiters();
-                }
-                was_open
+                state.pauses.reset();
+                self.close(&mut state)
+            }
+            Outcome::Awake if state.open_until.is_none() => false,
+            Outcome::Awake => {
+                // The first request that it leaves unanswered is one too many, and the next pause a longer one.
+                state.unanswered = PATIENCE - 1;
+                self.close(&mut state)
             }
             Outcome::Unanswered => {
                 state.unanswered += 1;
@@ -85,9 +114,18 @@ impl Breaker {
                     return false;
                 }
                 state.open_until = Some(Instant::now() + state.pauses.next_delay());
+                self.opened.notify_waiters();
                 true
             }
         }
+    }
+
+    fn close(&self, state: &mut State) -> bool {
+        let was_open = state.open_until.take().is_some();
+        if was_open {
+            self.closed.notify_waiters();
+        }
+        was_open
     }
 
     /// Whether requests are held back.
@@ -134,5 +172,68 @@ mod tests {
             breaker.learn(Outcome::Answered);
         }
         assert!(passes(&breaker).await);
+    }
+
+    fn open(breaker: &Breaker) {
+        for _ in 0..PATIENCE {
+            breaker.learn(Outcome::Unanswered);
+        }
+        assert!(breaker.is_open());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_of_which_nothing_is_wanted_any_more_is_asked_how_it_is_within_half_a_minute() {
+        let breaker = Breaker::new(1);
+        open(&breaker);
+        for _ in 0..10 {
+            let asked = tokio::time::timeout(LAST_PAUSE + PRECEDENCE, breaker.neglected()).await;
+            assert!(asked.is_ok() && !breaker.learn(Outcome::Unanswered) && breaker.is_open());
+        }
+        breaker.neglected().await;
+        assert!(breaker.learn(Outcome::Awake) && !breaker.is_open());
+        assert!(tokio::time::timeout(10 * LAST_PAUSE, breaker.neglected()).await.is_err(), "all is well");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn it_is_not_asked_how_it_is_while_requests_find_that_out() {
+        let breaker = Breaker::new(1);
+        open(&breaker);
+        let requests = async {
+            for _ in 0..20 {
+                breaker.pass().await;
+                breaker.learn(Outcome::Unanswered);
+            }
+        };
+        tokio::select! { biased;
+            () = breaker.neglected() => panic!("a request was about to be sent"),
+            () = requests => {}
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_worker_that_only_says_that_it_is_there_has_no_more_credit() {
+        let breaker = Breaker::new(1);
+        open(&breaker);
+        breaker.neglected().await;
+        breaker.learn(Outcome::Awake);
+        assert!(breaker.learn(Outcome::Unanswered) && breaker.is_open());
+        breaker.pass().await;
+        breaker.learn(Outcome::Answered);
+        assert!(!breaker.learn(Outcome::Unanswered) && !breaker.is_open());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_watches_over_a_worker_hears_when_it_stops_answering() {
+        let breaker = Breaker::new(1);
+        let stops = async {
+            tokio::time::sleep(LAST_PAUSE).await;
+            open(&breaker);
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = breaker.neglected() => {}
+            () = stops => {}
+            () = tokio::time::sleep(3 * LAST_PAUSE) => panic!("nobody asked"),
+        }
     }
 }

@@ -149,11 +149,16 @@ fn log(what: &'static str, uid: &str, error: &dyn std::fmt::Display) -> Unfinish
 /// The same for a request to a worker: whether there was an answer is what its breaker goes by.
 fn failed(what: &'static str, uid: &str, error: &CallError) -> Unfinished {
     log(what, uid, error);
+    if goes_unanswered(error) { Unfinished::Unanswered } else { Unfinished::Again }
+}
+
+/// Whether the worker did not answer, or only that it cannot (503, 504). Other troubles (500: a webhook's) are about the
+/// object.
+pub(crate) fn goes_unanswered(error: &CallError) -> bool {
     match error {
-        CallError::Deadline(_) | CallError::Transport(_) => Unfinished::Unanswered,
-        // It says itself that it cannot. Other troubles (500: a webhook's) are about the object.
-        CallError::Refused(refusal) if [503, 504].contains(&refusal.code) => Unfinished::Unanswered,
-        CallError::Refused(_) | CallError::Unreadable(_) => Unfinished::Again,
+        CallError::Deadline(_) | CallError::Transport(_) => true,
+        CallError::Refused(refusal) => [503, 504].contains(&refusal.code),
+        CallError::Unreadable(_) => false,
     }
 }
 

@@ -21,7 +21,7 @@ use crate::{
     breaker::{Breaker, Outcome},
     execute::{self, Asked, Unfinished},
     index::{Index, Planned, Uid},
-    spawn_while,
+    link, spawn_while,
 };
 
 /// Requests under way to the manager. The client opens a connection for each; an API server's fair queuing gives one
@@ -176,6 +176,11 @@ pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, client: &Cli
     let mut lanes = shared.lanes.workers.lock().unwrap_or_else(PoisonError::into_inner);
     lanes.insert(worker.to_owned(), queue.clone());
     drop(lanes);
+    spawn_while(
+        shared,
+        connection,
+        watch_over(Arc::clone(shared), worker.to_owned(), client.clone(), Arc::clone(&breaker)),
+    );
     let (worker, client, ends) = (Arc::<str>::from(worker), client.clone(), connection.clone());
     let turn = move |shared: Arc<Shared>, queue: Queue<Uid>, uid| {
         let (worker, client, connection) = (Arc::clone(&worker), client.clone(), ends.clone());
@@ -215,6 +220,20 @@ fn start_lane<T>(
             });
         }
     });
+}
+
+/// Nothing is placed on a worker that does not answer, so it may be that nothing would ever be asked of it again.
+async fn watch_over(shared: Arc<Shared>, worker: String, client: Client, breaker: Arc<Breaker>) {
+    loop {
+        breaker.neglected().await;
+        let outcome = match link::identity_of(&client).await {
+            Err(error) if execute::goes_unanswered(&error) => Outcome::Unanswered,
+            _ => Outcome::Awake,
+        };
+        if breaker.learn(outcome) {
+            note_breaker(&shared, &worker, &breaker);
+        }
+    }
 }
 
 /// Nothing is placed on a worker that does not answer.

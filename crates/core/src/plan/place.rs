@@ -41,24 +41,35 @@ impl Case<'_> {
         if let Some(halt) = self.around.halted {
             return self.tell_halted(halt);
         }
-        let kind = self.workload.kind();
         let (reason, message) = match self.choose() {
             Ok(Decision { chosen: Some(chosen), .. }) => return vec![Action::RecordPlacement(placement(chosen))],
-            // A free slot is a matter of milliseconds: no news for anybody.
-            Ok(decision) if decision.verdicts.values().any(|verdict| *verdict == Verdict::NoFreeSlot) => {
-                return self.ask_again().into_iter().collect();
-            }
-            // Nor is a worker that is asked for the first time.
-            Ok(_) if self.around.workers.values().any(|worker| worker.is_being_asked(&kind)) => {
-                return self.ask_again().into_iter().collect();
+            Ok(decision)
+                if let Some(news) = self.news_at()
+                    && self.is_about_to_change(&decision) =>
+            {
+                return vec![Action::WakeAt(self.ask_again_at().map_or(news, |at| at.min(news)))];
             }
             Ok(decision) => (api::conditions::REASON_NO_WORKER_FITS, decision.why_not()),
             Err(error @ Unplaceable::Narrowing(_)) => (api::conditions::REASON_INVALID_NARROWING, error.to_string()),
             Err(error @ Unplaceable::Policy(_)) => (api::conditions::REASON_NO_POLICY, error.to_string()),
         };
         let mut actions = self.tell(false, reason, message);
-        actions.extend(self.ask_again());
+        actions.extend(self.ask_again_at().map(Action::WakeAt));
         actions
+    }
+
+    /// A free slot is a matter of milliseconds, as a rule, and so is the first answer of a worker: no news for anybody.
+    fn is_about_to_change(&self, decision: &Decision) -> bool {
+        let kind = self.workload.kind();
+        decision.verdicts.values().any(|verdict| *verdict == Verdict::NoFreeSlot)
+            || self.around.workers.values().any(|worker| worker.is_being_asked(&kind))
+    }
+
+    /// When (monotonic) it is news all the same that it waits; `None`: it is.
+    fn news_at(&self) -> Option<Duration> {
+        let now = self.around.now.monotonic;
+        let news = self.known.memory.waiting_since.unwrap_or(now) + WAITING_INTERVAL;
+        (news > now).then_some(news)
     }
 
     pub(super) fn tell_halted(&self, halt: &Halt) -> Vec<Action> {
@@ -68,10 +79,10 @@ impl Case<'_> {
         }
     }
 
-    /// Nothing else wakes a workload when a worker that refused it may be asked again.
-    fn ask_again(&self) -> Option<Action> {
+    /// When (monotonic) a worker that refused it may be asked again. Nothing else wakes it then.
+    fn ask_again_at(&self) -> Option<Duration> {
         let refusals = self.known.memory.refusals.values().map(Refusal::over_at);
-        refusals.filter(|at| *at > self.around.now.monotonic).min().map(Action::WakeAt)
+        refusals.filter(|at| *at > self.around.now.monotonic).min()
     }
 
     pub(super) fn choose(&self) -> Result<Decision, Unplaceable> {

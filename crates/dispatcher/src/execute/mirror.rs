@@ -10,7 +10,7 @@ use jobferry_core::{
     knowledge::Absence,
     placement::WorkerView,
     record::{Placement, Record},
-    refusal::{Ground, Refusal},
+    refusal::{Failures, Ground, Refusal},
     time::{CREATE_WINDOW, WRITE_DEADLINE},
     workload::Workload,
 };
@@ -69,13 +69,26 @@ pub(super) async fn create(
         // Ours of an earlier attempt, or somebody else's: a fresh read tells.
         Err(error) if error.is_already_exists() => look_for(shared, asked, workload, Some(&mirror)).await,
         Err(error) => {
-            if let Some((ground, why)) = ground_of(&error) {
+            if let Some((ground, why)) = ground_of(&error).or_else(|| failing(shared, uid, placement, &error)) {
                 refuse(shared, uid, placement, ground, why);
                 return Ok(());
             }
             Err(failed("create the mirror", uid, &error))
         }
     }
+}
+
+/// The worker's server answers that it failed. It may have created the mirror all the same, so the doubt stays; but after a
+/// few times somebody must be told, and it is better to go elsewhere.
+fn failing(shared: &Arc<Shared>, uid: &str, placement: &Placement, error: &CallError) -> Option<(Ground, String)> {
+    let refusal = error.refusal().filter(|refusal| Ground::is_failure(refusal.code))?;
+    let mut refused = false;
+    shared.index.remember(uid, |memory| {
+        let failures = Failures::after(memory.failures, placement.epoch);
+        memory.failures = Some(failures);
+        refused = failures.are_refusal();
+    });
+    refused.then(|| (Ground::Failing, refusal.message.clone()))
 }
 
 fn same_placement(record: &Record, placement: &Placement) -> bool {

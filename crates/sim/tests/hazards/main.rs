@@ -1,12 +1,13 @@
 //! The event sequences that could break a promise, one test for each, on the clusters and the dispatcher of the seeded
-//! runs. The names say the row of the list of hazards; H12 was withdrawn. Every checker watches every test; those that
-//! look at what rests look where a test lets everything come to rest.
+//! runs. The names say the row of the list of hazards, if it is there; H12 was withdrawn. Every checker watches every test;
+//! those that look at what rests look where a test lets everything come to rest.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests say what went wrong by panicking")]
 
 mod admission;
 mod creates;
 mod loss;
 mod records;
+mod trouble;
 mod views;
 
 use jobferry_sim::Truth;

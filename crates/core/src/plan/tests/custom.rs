@@ -88,7 +88,8 @@ fn it_is_placed_where_its_kind_is_in_sight() {
 
     let mut unasked = world_of(&kind, &job_set());
     unasked.workers.values_mut().for_each(|worker| worker.kinds.clear());
-    assert_eq!(unasked.plan(), [], "it will be known in a moment");
+    let later = Action::WakeAt(NOW.monotonic + WAITING_INTERVAL);
+    assert_eq!(unasked.plan(), [later], "it will be known in a moment");
 }
 
 #[test]

@@ -78,6 +78,27 @@ fn a_name_that_is_about_to_be_free_is_waited_for_told_after_a_moment_and_left_on
 }
 
 #[test]
+fn a_worker_that_goes_on_failing_is_told_of_and_given_a_moment_before_the_workload_leaves_it() {
+    let failing = |times, absent| {
+        let (ground, why) = (Ground::Failing, "failed calling webhook".into());
+        let refusal = Refusal { epoch: 1, ground, why, at: NOW.monotonic, times };
+        let refusals = BTreeMap::from([("eu-1".into(), refusal)]);
+        let acknowledged = Some((1, NOW.monotonic));
+        let memory = Memory { acknowledged, in_doubt: Some(NOW.monotonic), absent, refusals, ..Memory::default() };
+        world().placed(&placement()).remembering(memory).plan()
+    };
+    let plan = failing(1, None);
+    let again = NOW.monotonic + Duration::from_secs(15);
+    assert!(
+        matches!(&plan[..], [Action::Tell(told), Action::WakeAt(at)]
+            if told.message == "worker eu-1 refuses: failed calling webhook" && *at == again),
+        "{plan:?}"
+    );
+    assert_eq!(failing(2, None), [prove_absent()], "it may have created the mirror all the same");
+    assert_eq!(failing(2, Some(absent(1))), [Action::RecordPlacement(placement().leaving(0, NOW.wall))]);
+}
+
+#[test]
 fn pods_without_a_mirror_end_a_move_for_it_may_have_run_unseen() {
     let intent = placement().leaving(0, NOW.wall);
     let seen = NOW.monotonic.checked_sub(QUARANTINE).unwrap();
