@@ -90,8 +90,7 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
                 None if workload.status.start_time.is_some() || known.had_mirror() => Phase::Unknown,
                 // It was placed once, and a worker that we cannot see may run it.
                 None if out_of_sight && (known.memory.knows_of_placement() || bears_traces(workload)) => Phase::Unknown,
-                // With nothing to complete there is nothing to hold back: the built-in controller ends such a Job at once.
-                None if workload.spec.suspended && workload.spec.completions != Some(0) => Phase::Suspended,
+                None if workload.is_held_back() => Phase::Suspended,
                 None => Phase::Waiting,
             }
         }

@@ -7,6 +7,7 @@
 //! - `create`: from a recorded placement to a mirror that exists.
 //! - `leave`: off a worker that refused, without ever being in two places.
 //! - `lose`: a worker that does not answer, and when its workloads are given up.
+//! - `suspend`: that it is suspended, or resumed, while no mirror says so.
 //! - `custom`: what is different for kinds other than Job.
 //! - `follow`: the mirror's status to the user, the user's edits to the mirror.
 //! - `retire`: what becomes of the mirrors of workloads that have ended or are gone.
@@ -18,8 +19,8 @@ mod leave;
 mod lose;
 mod place;
 mod retire;
+mod suspend;
 
-use job_api::conditions;
 use jobferry_api as api;
 use retire::{let_go, retire};
 
@@ -60,10 +61,10 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
         _ if let Some(activity) = activity => return case.leave_alone(activity),
         Phase::Unknown => case.tell_unknown(),
         Phase::Recovering { worker, mirror } => case.recover(worker, mirror),
-        Phase::Suspended => case.show_suspended(),
-        Phase::Waiting => case.place(),
-        Phase::Placed { at, reachable, last_seen } => case.create(at, reachable, last_seen),
-        Phase::Moving { at, reachable } => case.leave(at, reachable),
+        Phase::Suspended => case.with_suspension(Vec::new()),
+        Phase::Waiting => case.with_suspension(case.place()),
+        Phase::Placed { at, reachable, last_seen } => case.with_suspension(case.create(at, reachable, last_seen)),
+        Phase::Moving { at, reachable } => case.with_suspension(case.leave(at, reachable)),
         Phase::Running { at, mirror } => case.follow(at, mirror),
     };
     if let Record::Placed(at) = &workload.record {
@@ -182,27 +183,6 @@ impl Case<'_> {
         let mut actions = vec![Action::Alarm(Alarm::UnreadableRecord)];
         actions.extend(self.tell(true, api::conditions::REASON_RECORD_LOST, message.into()));
         actions
-    }
-
-    /// What the built-in controller shows for a suspended Job that never started.
-    fn show_suspended(&self) -> Vec<Action> {
-        if self.workload.custom.is_some() {
-            return Vec::new();
-        }
-        let mut status = self.workload.status.clone();
-        let list = status.conditions.get_or_insert_default();
-        if conditions::is_true(list, conditions::SUSPENDED) {
-            return Vec::new();
-        }
-        list.retain(|condition| condition.type_ != conditions::SUSPENDED);
-        list.push(conditions::new(
-            conditions::SUSPENDED,
-            true,
-            conditions::reason::JOB_SUSPENDED,
-            conditions::message::JOB_SUSPENDED,
-            self.around.now.wall,
-        ));
-        vec![Action::WriteStatus { status: Box::new(status), placement: None }]
     }
 }
 

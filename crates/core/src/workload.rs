@@ -157,6 +157,12 @@ impl Workload {
         is_finished(&self.status)
     }
 
+    /// Whether its user holds it back. With nothing to complete there is nothing to hold back: the built-in controller ends
+    /// such a Job at once.
+    pub fn is_held_back(&self) -> bool {
+        self.spec.suspended && self.spec.completions != Some(0)
+    }
+
     /// What there is to do for it, as far as the order of work is concerned.
     pub fn errand(&self) -> Errand {
         if self.deleting {

@@ -4,6 +4,7 @@ mod custom;
 mod leaving;
 mod misfits;
 mod policies;
+mod suspension;
 
 use std::collections::BTreeMap;
 
@@ -19,7 +20,7 @@ use crate::{
     refusal::{Ground, Refusal},
     time::{CREATE_WINDOW, LOSS_NOTICED, Now, ORPHAN_PAUSE, QUARANTINE, RECORD_AGAIN, STATUS_INTERVAL},
 };
-use job_api::Rules;
+use job_api::{Rules, conditions};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
