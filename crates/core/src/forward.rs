@@ -202,6 +202,7 @@ mod tests {
         let mut now = job();
         now["spec"]["ttlSecondsAfterFinished"] = json!(5);
         now["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = json!("{}");
+        now["metadata"]["annotations"]["argocd.argoproj.io/tracking-id"] = json!("jobs:batch/Job:ml/train");
         assert_eq!(edit(&now, &mirror_of(&job()), Carried::default()), None);
     }
 }
