@@ -27,7 +27,7 @@ use retire::{let_go, retire};
 use crate::{
     action::{Action, Alarm, Pods},
     knowledge::{Activity, Knowledge, Surroundings},
-    phase::{Phase, phase},
+    phase::{Phase, hiding_place, phase},
     record::{Placement, Record},
     workload::{Mirror, Workload},
 };
@@ -164,7 +164,6 @@ impl Case<'_> {
 
     /// It was placed, and where is not known. To say that it is not placed would wipe out the last trace.
     fn tell_unknown(&self) -> Vec<Action> {
-        let said_placed = self.workload.placed.as_ref().is_some_and(|told| told.holds);
         let message = match self.workload.record {
             Record::Unreadable => {
                 "the record of where it is placed cannot be read: a newer version wrote it, or it was damaged; it is left \
@@ -174,15 +173,30 @@ impl Case<'_> {
                 "it has run, but the record of where is gone: it is left alone until its mirror is seen; if it runs \
                  nowhere any more, delete the Job and submit it again"
             }
-            _ if self.known.memory.knows_of_placement() || said_placed => {
+            _ if self.known.memory.knows_of_placement() || self.workload.is_said_to_be_placed() => {
                 "it was placed, but the record of where is gone: it is left alone until every worker was seen"
             }
-            // A copied label may be all that there is to it: it is clear as soon as every worker was seen.
-            _ => return vec![Action::Alarm(Alarm::UnreadableRecord)],
+            _ => return self.tell_labelled(),
         };
         let mut actions = vec![Action::Alarm(Alarm::UnreadableRecord)];
         actions.extend(self.tell(true, api::conditions::REASON_RECORD_LOST, message.into()));
         actions
+    }
+
+    /// A label is all that speaks of a placement, and most likely it was copied along with a manifest: nothing to be alarmed
+    /// at. It is clear as soon as the worker that it names was seen, so one that is being asked is no news.
+    fn tell_labelled(&self) -> Vec<Action> {
+        match hiding_place(self.workload, self.around.workers) {
+            Some((name, worker)) if !worker.is_being_asked(&self.workload.kind()) => {
+                let message = format!(
+                    "its label {} says that it was placed on worker {name}, which is out of sight and may run it; it waits \
+                     until that worker is seen; if the label was copied from another object, remove it",
+                    api::labels::WORKER
+                );
+                self.tell(false, api::conditions::REASON_RECORD_LOST, message)
+            }
+            _ => Vec::new(),
+        }
     }
 }
 

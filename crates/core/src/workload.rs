@@ -157,6 +157,11 @@ impl Workload {
         is_finished(&self.status)
     }
 
+    /// Whether people were last told that it is placed.
+    pub fn is_said_to_be_placed(&self) -> bool {
+        self.placed.as_ref().is_some_and(|told| told.holds)
+    }
+
     /// Whether its user holds it back. With nothing to complete there is nothing to hold back: the built-in controller ends
     /// such a Job at once.
     pub fn is_held_back(&self) -> bool {
