@@ -26,7 +26,8 @@ pub const REASON_EDIT_REFUSED: &str = "EditRefused";
 pub const REASON_WORKER_MISSING: &str = "WorkerMissing";
 /// Reason of `Placed=True`: its worker answers, but does not have its kind any more, or does not let us look at it.
 pub const REASON_KIND_MISSING: &str = "KindMissing";
-/// Reason of `Placed=True`: the record of its placement is unreadable or gone, and the workload is left alone.
+/// Reason of `Placed=True`: the record of its placement is unreadable or gone, and the workload is left alone. Of
+/// `Placed=False`: only its label says that it was placed, on a worker that is out of sight.
 pub const REASON_RECORD_LOST: &str = "RecordLost";
 /// Reason of `Placed=True` of a workload of another kind than Job: it has ended. Its time to live counts from when this was
 /// told.

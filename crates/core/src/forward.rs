@@ -2,6 +2,10 @@
 //!
 //! What was last forwarded stands on the mirror. Only what differs from *that* is sent, never what differs from the
 //! mirror itself: when a worker's own Kueue suspends the mirror, that is reported, not fought.
+//!
+//! - `template`: what of the pod template may change while a Job is suspended.
+
+mod template;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
 use crate::{fingerprint::fingerprint, ownership::is_users_own, record::Carried};
+pub(crate) use template::{Noted, Template};
 
 /// The fields of a Job's spec that may change while it runs and that mean the same on a worker.
 pub const FIELDS: [&str; 7] = [
@@ -33,6 +38,9 @@ pub struct Forwarded {
     pub(crate) labels: BTreeMap<String, String>,
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub(crate) annotations: BTreeMap<String, String>,
+    /// `None`: what the mirror's template was made of is not known, or the kind has rules of its own for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    template: Option<Noted>,
 }
 
 /// A fingerprint of a whole [`Forwarded`]: equal means that there is nothing to forward.
@@ -51,6 +59,13 @@ impl Forwarded {
             &text(job.pointer("/metadata/labels")),
             &text(job.pointer("/metadata/annotations")),
         )
+        .with_template(Template::of(job.pointer("/spec/template")))
+    }
+
+    /// The same, with what may change in this pod template.
+    #[must_use]
+    pub(crate) fn with_template(self, template: Template) -> Self {
+        Self { template: Some(template.noted()), ..self }
     }
 
     /// The same, from fields that were decoded already.
@@ -71,6 +86,7 @@ impl Forwarded {
                 .collect(),
             labels: fingerprints(labels),
             annotations: fingerprints(annotations),
+            template: None,
         }
     }
 
@@ -91,12 +107,26 @@ pub fn digest(annotation: &str) -> Digest {
     fingerprint(annotation.bytes())
 }
 
-/// The patch (RFC 7386) that brings the mirror up to date with its user's Job, or `None` if nothing is to be forwarded.
+/// The patch (RFC 7386) that brings the mirror up to date with its user's Job, or `None` if nothing is to be forwarded now.
 /// Both are raw JSON, read fresh; the patch carries the mirror's uid and resourceVersion.
+///
+/// A template can change only where pods are held back and gone: what stops them goes ahead of it, and what lets them go goes
+/// along with it.
 pub fn edit(job: &Value, mirror: &Value, carried: Carried) -> Option<Value> {
-    let now = Forwarded::of(job);
+    let mut now = Forwarded::of(job);
     let annotation = mirror.pointer("/metadata/annotations")?.get(annotations::FORWARDED)?.as_str()?;
     let before: Forwarded = serde_json::from_str(annotation).ok()?;
+    if before.template.as_ref().is_some_and(|template| Some(template) != now.template.as_ref()) {
+        let is_suspended = mirror["spec"]["suspend"] == true;
+        let is_idle = mirror["status"]["active"].as_i64().unwrap_or(0) == 0;
+        let rest = Forwarded { template: before.template.clone(), ..now.clone() };
+        if is_suspended && !is_idle {
+            return None;
+        }
+        if !is_suspended && rest != before {
+            now = rest;
+        }
+    }
     if now == before {
         return None;
     }
@@ -106,6 +136,11 @@ pub fn edit(job: &Value, mirror: &Value, carried: Carried) -> Option<Value> {
         if value != before.spec.get(field) {
             spec.insert(field.into(), on_mirror(field, value.cloned().unwrap_or_default(), carried));
         }
+    }
+    if let (Some(before), Some(now)) = (&before.template, &now.template)
+        && let Some(template) = template::edit(before, now, &job["spec"]["template"], &mirror["spec"]["template"])
+    {
+        spec.insert("template".into(), template);
     }
     let labels = changes(&before.labels, &now.labels, job.pointer("/metadata/labels"));
     let mut own_annotations = changes(&before.annotations, &now.annotations, job.pointer("/metadata/annotations"));
@@ -190,6 +225,106 @@ mod tests {
     }
 
     #[test]
+    fn every_field_that_may_change_while_a_job_runs_is_forwarded() {
+        for (field, value) in [
+            ("activeDeadlineSeconds", json!(60)),
+            ("backoffLimit", json!(3)),
+            ("completions", json!(5)),
+            ("maxFailedIndexes", json!(1)),
+            ("parallelism", json!(5)),
+            ("podReplacementPolicy", json!("Failed")),
+            ("suspend", json!(true)),
+        ] {
+            let change = edited(|job| job["spec"][field] = value.clone());
+            assert_eq!(change, (json!({field: value}), json!({}), json!({})));
+        }
+    }
+
+    /// A suspended Job with a template, and its mirror as a worker shows it.
+    fn suspended() -> (Value, Value) {
+        let mut job = job();
+        job["spec"]["suspend"] = json!(true);
+        job["spec"]["template"] = json!({
+            "metadata": {"labels": {"app": "train"}},
+            "spec": {
+                "nodeSelector": {"zone": "a", "disk": "ssd"}, "affinity": {"podAffinity": {"of": "others"}},
+                "containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "1"}}}],
+            },
+        });
+        let mut mirror = mirror_of(&job);
+        mirror["spec"] = job["spec"].clone();
+        mirror["spec"]["template"]["metadata"]["labels"] = json!({"app": "train", "jobferry.dev/origin-uid": "u1"});
+        // What somebody on the worker added.
+        mirror["spec"]["template"]["spec"]["tolerations"] = json!([{"key": "batch"}]);
+        mirror["spec"]["template"]["spec"]["containers"][0]["env"] = json!([{"name": "ZONE"}]);
+        (job, mirror)
+    }
+
+    fn spec_of(patch: Option<Value>) -> Value {
+        patch.map(|patch| patch["spec"].clone()).unwrap_or_default()
+    }
+
+    #[test]
+    fn what_may_change_in_the_template_of_a_suspended_job_is_forwarded_and_nothing_else_of_it() {
+        let edited = |change: fn(&mut Value)| {
+            let (mut job, mirror) = suspended();
+            change(&mut job["spec"]["template"]);
+            spec_of(edit(&job, &mirror, Carried::default()))["template"].take()
+        };
+        let selector = edited(|template| template["spec"]["nodeSelector"] = json!({"zone": "b"}));
+        assert_eq!(selector, json!({"spec": {"nodeSelector": {"zone": "b", "disk": null}}}));
+        let labels = edited(|template| template["metadata"]["labels"] = json!({"stage": "2"}));
+        assert_eq!(labels, json!({"metadata": {"labels": {"stage": "2", "app": null}}}), "our own mark stays");
+        let annotations = edited(|template| template["metadata"]["annotations"] = json!({"note": "x"}));
+        assert_eq!(annotations, json!({"metadata": {"annotations": {"note": "x"}}}));
+        let gates = edited(|template| template["spec"]["schedulingGates"] = json!([{"name": "g"}]));
+        assert_eq!(gates, json!({"spec": {"schedulingGates": [{"name": "g"}]}}));
+        let affinity = edited(|template| template["spec"]["affinity"]["nodeAffinity"] = json!({"to": "gpus"}));
+        assert_eq!(affinity, json!({"spec": {"affinity": {"nodeAffinity": {"to": "gpus"}}}}));
+        let tolerations = edited(|template| template["spec"]["tolerations"] = json!([{"key": "spot"}]));
+        assert_eq!(tolerations, json!({"spec": {"tolerations": [{"key": "spot"}]}}));
+        let resources = edited(|template| template["spec"]["containers"][0]["resources"] = json!({}));
+        let container = json!({"name": "c", "image": "i", "env": [{"name": "ZONE"}]});
+        assert_eq!(resources, json!({"spec": {"containers": [container]}}), "what the worker added stays");
+        assert_eq!(edited(|template| template["spec"]["containers"][0]["image"] = json!("j")), json!(null));
+    }
+
+    #[test]
+    fn a_template_follows_when_the_mirror_is_stopped_and_goes_along_with_the_resumption() {
+        let (mut job, mut mirror) = suspended();
+        job["spec"]["template"]["spec"]["nodeSelector"]["zone"] = json!("b");
+        let moved = json!({"spec": {"nodeSelector": {"zone": "b"}}});
+
+        mirror["status"] = json!({"active": 1});
+        assert_eq!(edit(&job, &mirror, Carried::default()), None, "its pods are still on their way out");
+        mirror["status"] = json!({});
+        let mut resumed = job.clone();
+        resumed["spec"]["suspend"] = json!(false);
+        let patch = edit(&resumed, &mirror, Carried::default());
+        assert_eq!(spec_of(patch), json!({"suspend": false, "template": moved}));
+
+        // The mirror has not heard of the suspension yet.
+        let mut running = suspended().0;
+        running["spec"]["suspend"] = json!(false);
+        mirror["spec"]["suspend"] = json!(false);
+        mirror["metadata"]["annotations"] = mirror_of(&running)["metadata"]["annotations"].take();
+        let patch = edit(&job, &mirror, Carried::default()).unwrap();
+        assert_eq!(patch["spec"], json!({"suspend": true}), "a worker refuses both at once");
+        mirror["spec"]["suspend"] = json!(true);
+        mirror["metadata"]["annotations"] = patch["metadata"]["annotations"].clone();
+        assert_eq!(spec_of(edit(&job, &mirror, Carried::default())), json!({"template": moved}));
+    }
+
+    #[test]
+    fn a_mirror_whose_note_does_not_tell_of_a_template_gets_no_other() {
+        let (mut job, mut mirror) = suspended();
+        let untold = Forwarded { template: None, ..Forwarded::of(&job) };
+        mirror["metadata"]["annotations"][annotations::FORWARDED] = untold.annotation().into();
+        job["spec"]["template"]["spec"]["nodeSelector"]["zone"] = json!("b");
+        assert_eq!(spec_of(edit(&job, &mirror, Carried::default())), json!({}));
+    }
+
+    #[test]
     fn the_back_off_limit_of_a_mirror_counts_what_failed_before() {
         let mut now = job();
         now["spec"]["backoffLimit"] = json!(3);
@@ -202,6 +337,7 @@ mod tests {
         let mut now = job();
         now["spec"]["ttlSecondsAfterFinished"] = json!(5);
         now["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = json!("{}");
+        now["metadata"]["annotations"]["argocd.argoproj.io/tracking-id"] = json!("jobs:batch/Job:ml/train");
         assert_eq!(edit(&now, &mirror_of(&job()), Carried::default()), None);
     }
 }

@@ -10,6 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::{
     custom,
     kind::difference,
+    project::resumption,
     record::{Placement, Record},
     time::QUARANTINE,
     workload::{Told, Workload},
@@ -19,11 +20,14 @@ use crate::{
 /// said, if the workload leaves it. A placement that is recorded once more is no news for people.
 pub fn placement(workload: &Workload, placement: &Placement, why: Option<&str>) -> Result<Value, serde_json::Error> {
     let mut body = preconditions(workload);
+    // That it was resumed is shown by the same write, as long as there is no mirror to tell it.
+    let resumed = resumption(&workload.spec, &workload.status, placement.since.0)
+        .filter(|_| workload.custom.is_none() && placement.mirror.is_none());
     if workload.placed.is_some() && matches!(&workload.record, Record::Placed(before) if placement.repeats(before)) {
         if workload.custom.is_some() {
             body["metadata"]["annotations"] = custom::note_placement(workload, placement)?;
         } else {
-            body["status"] = json!({ "conditions": [placement.condition()?] });
+            body["status"] = json!({ "conditions": conditions_of([placement.condition()?], resumed) });
         }
         return Ok(body);
     }
@@ -46,7 +50,8 @@ pub fn placement(workload: &Workload, placement: &Placement, why: Option<&str>) 
         notes[api::annotations::PLACED] = custom::note_told(workload, &told)[api::annotations::PLACED].take();
         body["metadata"]["annotations"] = notes;
     } else {
-        body["status"] = json!({ "conditions": [placement.condition()?, placed_condition(&told)] });
+        let noted = [placement.condition()?, placed_condition(&told)];
+        body["status"] = json!({ "conditions": conditions_of(noted, resumed) });
     }
     Ok(body)
 }
@@ -109,6 +114,10 @@ pub fn custom_status(workload: &Workload, next: &Value) -> Value {
     let mut body = preconditions(workload);
     body["status"] = difference(stored, next).unwrap_or_else(|| json!({}));
     body
+}
+
+fn conditions_of<const N: usize>(noted: [JobCondition; N], resumed: Option<JobCondition>) -> Vec<JobCondition> {
+    noted.into_iter().chain(resumed).collect()
 }
 
 fn preconditions(workload: &Workload) -> Value {

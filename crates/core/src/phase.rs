@@ -89,9 +89,11 @@ pub fn phase<'a>(known: &'a Knowledge, workers: &BTreeMap<String, WorkerView>) -
                 // cluster now.
                 None if workload.status.start_time.is_some() || known.had_mirror() => Phase::Unknown,
                 // It was placed once, and a worker that we cannot see may run it.
-                None if out_of_sight && (known.memory.knows_of_placement() || bears_traces(workload)) => Phase::Unknown,
-                // With nothing to complete there is nothing to hold back: the built-in controller ends such a Job at once.
-                None if workload.spec.suspended && workload.spec.completions != Some(0) => Phase::Suspended,
+                None if out_of_sight && (known.memory.knows_of_placement() || workload.is_said_to_be_placed()) => {
+                    Phase::Unknown
+                }
+                None if workload.is_held_back() => Phase::Suspended,
+                None if hiding_place(workload, workers).is_some() => Phase::Unknown,
                 None => Phase::Waiting,
             }
         }
@@ -123,8 +125,13 @@ fn is_reachable(at: &Placement, workers: &BTreeMap<String, WorkerView>, kind: &K
     workers.get(&at.worker).and_then(|worker| worker.live_for(kind)) == Some(&at.identity)
 }
 
-/// Whether a workload without a record looks as if it had been placed: somebody wiped the record. A label alone may also
-/// come from a copy of a manifest; then the wait is needless, and over when all workers are seen.
-fn bears_traces(workload: &Workload) -> bool {
-    workload.worker_label.is_some() || workload.placed.as_ref().is_some_and(|told| told.holds)
+/// The worker that the label of a workload without a record names, if a mirror may be there that we do not see: somebody may
+/// have wiped the record off. The label alone may also come from a copy of a manifest; then the wait is needless, and over when
+/// that worker is seen.
+pub(crate) fn hiding_place<'a>(
+    workload: &'a Workload,
+    workers: &'a BTreeMap<String, WorkerView>,
+) -> Option<(&'a str, &'a WorkerView)> {
+    let (name, worker) = workers.get_key_value(workload.worker_label.as_ref()?)?;
+    worker.may_hide(&workload.kind()).then_some((name, worker))
 }

@@ -7,6 +7,7 @@
 //! - `create`: from a recorded placement to a mirror that exists.
 //! - `leave`: off a worker that refused, without ever being in two places.
 //! - `lose`: a worker that does not answer, and when its workloads are given up.
+//! - `suspend`: that it is suspended, or resumed, while no mirror says so.
 //! - `custom`: what is different for kinds other than Job.
 //! - `follow`: the mirror's status to the user, the user's edits to the mirror.
 //! - `retire`: what becomes of the mirrors of workloads that have ended or are gone.
@@ -18,15 +19,15 @@ mod leave;
 mod lose;
 mod place;
 mod retire;
+mod suspend;
 
-use job_api::conditions;
 use jobferry_api as api;
 use retire::{let_go, retire};
 
 use crate::{
     action::{Action, Alarm, Pods},
     knowledge::{Activity, Knowledge, Surroundings},
-    phase::{Phase, phase},
+    phase::{Phase, hiding_place, phase},
     record::{Placement, Record},
     workload::{Mirror, Workload},
 };
@@ -60,10 +61,10 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
         _ if let Some(activity) = activity => return case.leave_alone(activity),
         Phase::Unknown => case.tell_unknown(),
         Phase::Recovering { worker, mirror } => case.recover(worker, mirror),
-        Phase::Suspended => case.show_suspended(),
-        Phase::Waiting => case.place(),
-        Phase::Placed { at, reachable, last_seen } => case.create(at, reachable, last_seen),
-        Phase::Moving { at, reachable } => case.leave(at, reachable),
+        Phase::Suspended => case.with_suspension(Vec::new()),
+        Phase::Waiting => case.with_suspension(case.place()),
+        Phase::Placed { at, reachable, last_seen } => case.with_suspension(case.create(at, reachable, last_seen)),
+        Phase::Moving { at, reachable } => case.with_suspension(case.leave(at, reachable)),
         Phase::Running { at, mirror } => case.follow(at, mirror),
     };
     if let Record::Placed(at) = &workload.record {
@@ -163,7 +164,6 @@ impl Case<'_> {
 
     /// It was placed, and where is not known. To say that it is not placed would wipe out the last trace.
     fn tell_unknown(&self) -> Vec<Action> {
-        let said_placed = self.workload.placed.as_ref().is_some_and(|told| told.holds);
         let message = match self.workload.record {
             Record::Unreadable => {
                 "the record of where it is placed cannot be read: a newer version wrote it, or it was damaged; it is left \
@@ -173,36 +173,30 @@ impl Case<'_> {
                 "it has run, but the record of where is gone: it is left alone until its mirror is seen; if it runs \
                  nowhere any more, delete the Job and submit it again"
             }
-            _ if self.known.memory.knows_of_placement() || said_placed => {
+            _ if self.known.memory.knows_of_placement() || self.workload.is_said_to_be_placed() => {
                 "it was placed, but the record of where is gone: it is left alone until every worker was seen"
             }
-            // A copied label may be all that there is to it: it is clear as soon as every worker was seen.
-            _ => return vec![Action::Alarm(Alarm::UnreadableRecord)],
+            _ => return self.tell_labelled(),
         };
         let mut actions = vec![Action::Alarm(Alarm::UnreadableRecord)];
         actions.extend(self.tell(true, api::conditions::REASON_RECORD_LOST, message.into()));
         actions
     }
 
-    /// What the built-in controller shows for a suspended Job that never started.
-    fn show_suspended(&self) -> Vec<Action> {
-        if self.workload.custom.is_some() {
-            return Vec::new();
+    /// A label is all that speaks of a placement, and most likely it was copied along with a manifest: nothing to be alarmed
+    /// at. It is clear as soon as the worker that it names was seen, so one that is being asked is no news.
+    fn tell_labelled(&self) -> Vec<Action> {
+        match hiding_place(self.workload, self.around.workers) {
+            Some((name, worker)) if !worker.is_being_asked(&self.workload.kind()) => {
+                let message = format!(
+                    "its label {} says that it was placed on worker {name}, which is out of sight and may run it; it waits \
+                     until that worker is seen; if the label was copied from another object, remove it",
+                    api::labels::WORKER
+                );
+                self.tell(false, api::conditions::REASON_RECORD_LOST, message)
+            }
+            _ => Vec::new(),
         }
-        let mut status = self.workload.status.clone();
-        let list = status.conditions.get_or_insert_default();
-        if conditions::is_true(list, conditions::SUSPENDED) {
-            return Vec::new();
-        }
-        list.retain(|condition| condition.type_ != conditions::SUSPENDED);
-        list.push(conditions::new(
-            conditions::SUSPENDED,
-            true,
-            conditions::reason::JOB_SUSPENDED,
-            conditions::message::JOB_SUSPENDED,
-            self.around.now.wall,
-        ));
-        vec![Action::WriteStatus { status: Box::new(status), placement: None }]
     }
 }
 

@@ -67,6 +67,35 @@ pub fn project(
     validate(spec, stored, &next, rules).into_result().map(|()| Some(next))
 }
 
+/// The next status of a Job that has no mirror and never had one: whether it is suspended, with what the built-in controller
+/// notes when it looks at a suspended Job for the first time. `None` when that is shown already.
+pub fn unmirrored(
+    spec: &SpecView,
+    stored: &JobStatus,
+    rules: Rules,
+    now: Timestamp,
+) -> Result<Option<JobStatus>, Errors> {
+    let list = conditions_of(stored);
+    let Some(condition) = suspension::suspended(spec, list, now).or_else(|| suspension::resumed(spec, list, now))
+    else {
+        return Ok(None);
+    };
+    let mut next = stored.clone();
+    copy(next.conditions.get_or_insert_default(), &condition, whole_seconds(now));
+    if spec.suspended {
+        (next.active, next.ready, next.terminating) = (None, Some(0), Some(0));
+        if spec.has_backoff_limit_per_index {
+            next.failed_indexes.get_or_insert_default();
+        }
+    }
+    validate(spec, stored, &next, rules).into_result().map(|()| Some(next))
+}
+
+/// What is written along with a placement: it was shown as suspended, and is not any more.
+pub(crate) fn resumption(spec: &SpecView, stored: &JobStatus, now: Timestamp) -> Option<JobCondition> {
+    suspension::resumed(spec, conditions_of(stored), now).filter(|_| stored.start_time.is_none())
+}
+
 /// A status in which the dispatcher itself ends the Job as failed, for `reason`; `None` if it has ended already.
 ///
 /// If the point of no return was passed before, the Job ends in that direction and for that reason instead.

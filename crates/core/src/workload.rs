@@ -13,7 +13,7 @@ use crate::{
     claim::DEFAULT_REPLACEMENT,
     custom::{CustomMirror, CustomWorkload},
     fingerprint::fingerprint,
-    forward::{self, Digest, Forwarded},
+    forward::{self, Digest, Forwarded, Template},
     record::{Placement, Record},
 };
 
@@ -157,6 +157,17 @@ impl Workload {
         is_finished(&self.status)
     }
 
+    /// Whether people were last told that it is placed.
+    pub fn is_said_to_be_placed(&self) -> bool {
+        self.placed.as_ref().is_some_and(|told| told.holds)
+    }
+
+    /// Whether its user holds it back. With nothing to complete there is nothing to hold back: the built-in controller ends
+    /// such a Job at once.
+    pub fn is_held_back(&self) -> bool {
+        self.spec.suspended && self.spec.completions != Some(0)
+    }
+
     /// What there is to do for it, as far as the order of work is concerned.
     pub fn errand(&self) -> Errand {
         if self.deleting {
@@ -187,10 +198,12 @@ fn is_finished(status: &JobStatus) -> bool {
 
 impl<'de> Deserialize<'de> for Workload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = WireJob::<Map, Map>::deserialize(deserializer)?;
+        let wire = WireJob::<Map, Map, Template>::deserialize(deserializer)?;
         let (labels, annotations) =
             (wire.metadata.labels.unwrap_or_default(), wire.metadata.annotations.unwrap_or_default());
-        let forwardable = Forwarded::from_parts(wire.spec.forwarded_fields(), &labels, &annotations).digest();
+        let said = Forwarded::from_parts(wire.spec.forwarded_fields(), &labels, &annotations);
+        let needs_minor = wire.spec.needs_minor();
+        let forwardable = said.with_template(wire.spec.template).digest();
         let mut status = wire.status;
         let mut record = Record::None;
         let mut placed = None;
@@ -219,7 +232,7 @@ impl<'de> Deserialize<'de> for Workload {
             resource_version: wire.metadata.resource_version,
             deleting: wire.metadata.deletion_timestamp.is_some(),
             active_deadline: wire.spec.active_deadline_seconds,
-            needs_minor: wire.spec.needs_minor(),
+            needs_minor,
             policy: labels.get(api::labels::POLICY).cloned(),
             acted_on: (wire.metadata.managed_fields.into_iter().flatten())
                 .find(Writer::is_the_built_in_controller)
@@ -249,7 +262,7 @@ impl<'de> Deserialize<'de> for Workload {
 
 impl<'de> Deserialize<'de> for Mirror {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let wire = WireJob::<MirrorMarks, IgnoredAny>::deserialize(deserializer)?;
+        let wire = WireJob::<MirrorMarks, IgnoredAny, WireTemplate>::deserialize(deserializer)?;
         let marks = wire.metadata.annotations.unwrap_or_default();
         Ok(Self {
             namespace: wire.metadata.namespace,
@@ -308,12 +321,12 @@ struct PodMarks {
 
 type Map = BTreeMap<String, String>;
 
-/// The JSON of a Job, as far as we read it. `A` is the annotations that matter, `L` the labels.
+/// The JSON of a Job, as far as we read it. `A` is the annotations that matter, `L` the labels, `T` what matters of the template.
 #[derive(Deserialize)]
-struct WireJob<A, L> {
+struct WireJob<A, L, T: Default> {
     metadata: WireMeta<A, L>,
     #[serde(default)]
-    spec: WireSpec,
+    spec: WireSpec<T>,
     #[serde(default)]
     status: JobStatus,
 }
@@ -348,7 +361,7 @@ impl Writer {
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-struct WireSpec {
+struct WireSpec<T: Default> {
     managed_by: Option<String>,
     completions: Option<i32>,
     parallelism: Option<i32>,
@@ -360,10 +373,10 @@ struct WireSpec {
     backoff_limit: Option<i64>,
     max_failed_indexes: Option<i64>,
     pod_replacement_policy: Option<String>,
-    template: WireTemplate,
+    template: T,
 }
 
-impl WireSpec {
+impl<T: Default> WireSpec<T> {
     /// Servers drop fields whose feature they do not have, without a word: the Job would run with another meaning.
     fn needs_minor(&self) -> u32 {
         if self.success_policy.is_some() {
@@ -453,7 +466,12 @@ mod tests {
             "metadata": {"name": "a", "uid": "u", "resourceVersion": "1", "labels": {"team": "ml", "job-name": "a"},
                          "annotations": {"note": "x", "jobferry.dev/workers": "eu-1"}},
             "spec": {"activeDeadlineSeconds": 5, "backoffLimit": 6, "completions": 3, "maxFailedIndexes": 1,
-                     "parallelism": 2, "podReplacementPolicy": "Failed", "suspend": false, "template": {}},
+                     "parallelism": 2, "podReplacementPolicy": "Failed", "suspend": false, "template": {
+                         "metadata": {"labels": {"app": "a", "job-name": "a"}, "annotations": {"note": "x"}},
+                         "spec": {"nodeSelector": {"zone": "a"}, "affinity": {"nodeAffinity": {"to": "gpus"}}, "tolerations": [],
+                                  "schedulingGates": [{"name": "g"}], "containers": [
+                                      {"name": "c", "image": "i", "resources": {"requests": {"memory": "1Gi", "cpu": "1"}}}]},
+                     }},
         });
         let lean: Workload = serde_json::from_value(job.clone()).unwrap();
         assert_eq!(lean.forwardable, Forwarded::of(&job).digest());

@@ -1,5 +1,7 @@
 //! Off a worker that refused, without ever being in two places.
 
+use jobferry_api as api;
+
 use super::Case;
 use crate::{action::Action, knowledge::Sighting, record::Placement, time::QUARANTINE};
 
@@ -34,6 +36,12 @@ impl Case<'_> {
         }
         if self.has_evidence(at) {
             return self.fail_unseen(at);
+        }
+        // A worker that holds what its user holds back is of no use to anybody: it goes on with the resumption.
+        if self.workload.is_held_back() {
+            let message =
+                format!("it has left worker {}, which refused it, and goes elsewhere once it is resumed", at.worker);
+            return self.tell(false, api::conditions::REASON_MOVING, message);
         }
         self.place_as(|chosen| {
             let mut placement = Placement::new(chosen.worker, chosen.identity, at.epoch, now.wall);

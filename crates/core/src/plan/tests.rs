@@ -4,6 +4,7 @@ mod custom;
 mod leaving;
 mod misfits;
 mod policies;
+mod suspension;
 
 use std::collections::BTreeMap;
 
@@ -21,7 +22,7 @@ use crate::{
         CREATE_WINDOW, LOSS_NOTICED, Now, ORPHAN_PAUSE, QUARANTINE, RECORD_AGAIN, STATUS_INTERVAL, WAITING_INTERVAL,
     },
 };
-use job_api::Rules;
+use job_api::{Rules, conditions};
 use k8s_openapi::jiff::Timestamp;
 use serde_json::{Value, json};
 use std::time::Duration;
@@ -541,8 +542,6 @@ fn a_stale_mirror_that_finished_after_all_ends_the_workload_instead_of_running_i
 #[test]
 fn a_workload_that_lost_its_record_is_not_placed_while_a_worker_is_out_of_sight() {
     let traces = || world().job("/metadata/labels", json!({"jobferry.dev/worker": "eu-1"}));
-    assert_eq!(traces().link("eu-1", AWAY).plan(), [Action::Alarm(Alarm::UnreadableRecord)]);
-    assert!(matches!(traces().plan()[..], [Action::RecordPlacement(_)]));
     let said =
         json!({"type": "jobferry.dev/Placed", "status": "True", "reason": "Placed", "message": "on worker eu-1"});
     assert_left_alone(&world().condition(said).link("eu-1", AWAY).plan(), "until every worker was seen");
@@ -554,6 +553,22 @@ fn a_workload_that_lost_its_record_is_not_placed_while_a_worker_is_out_of_sight(
         matches!(&plan[..], [Action::RecordPlacement(p)] if p.worker == "eu-1"),
         "its pods may still run: {plan:?}"
     );
+}
+
+#[test]
+fn a_label_that_came_with_a_copied_manifest_makes_it_wait_for_that_worker_only_and_says_so() {
+    let copied = || world().job("/metadata/labels", json!({"jobferry.dev/worker": "eu-1"}));
+    assert!(matches!(copied().plan()[..], [Action::RecordPlacement(_)]));
+    let elsewhere = copied().link("eu-2", AWAY).plan();
+    assert!(matches!(&elsewhere[..], [Action::RecordPlacement(p)] if p.worker == "eu-1"), "{elsewhere:?}");
+
+    let plan = copied().link("eu-1", AWAY).plan();
+    let [Action::Tell(told)] = plan.as_slice() else { panic!("a label is no alarm: {plan:?}") };
+    assert!(told.message.contains("eu-1") && told.message.ends_with("remove it"), "{told:?}");
+    assert!(!told.holds, "it would be a trace that is harder to get rid of than the label");
+    assert_eq!(copied().link("eu-1", Link::Connecting).plan(), [], "it will be known in a moment");
+    let held_back = copied().link("eu-1", AWAY).job("/spec/suspend", json!(true)).plan();
+    assert!(matches!(held_back[..], [Action::WriteStatus { .. }]), "it goes nowhere anyway: {held_back:?}");
 }
 
 #[test]

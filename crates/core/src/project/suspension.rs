@@ -15,6 +15,19 @@ use k8s_openapi::{
 
 use super::{conditions_of, copy};
 
+/// The condition of a Job that its user holds back, unless it is shown already. One with nothing to complete ends at once.
+pub(super) fn suspended(spec: &SpecView, shown: &[JobCondition], now: Timestamp) -> Option<JobCondition> {
+    let is_held_back = spec.suspended && spec.completions != Some(0);
+    (is_held_back && !is_true(shown, SUSPENDED))
+        .then(|| conditions::new(SUSPENDED, true, reason::JOB_SUSPENDED, message::JOB_SUSPENDED, now))
+}
+
+/// The condition of a Job that is shown as held back, and is not any more.
+pub(super) fn resumed(spec: &SpecView, shown: &[JobCondition], now: Timestamp) -> Option<JobCondition> {
+    (!spec.suspended && is_true(shown, SUSPENDED))
+        .then(|| conditions::new(SUSPENDED, false, reason::JOB_RESUMED, message::JOB_RESUMED, now))
+}
+
 /// Brings the condition up to date.
 pub(super) fn follow(list: &mut Vec<JobCondition>, spec: &SpecView, mirror: &JobStatus, now: Timestamp) {
     let seen = conditions_of(mirror);
