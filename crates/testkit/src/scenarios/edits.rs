@@ -37,13 +37,16 @@ pub async fn edits_of_a_running_job_reach_its_mirror(fleet: &Fleet) -> Outcome {
         .spec("completionMode", json!("Indexed"))
         .spec("completions", json!(2))
         .spec("parallelism", json!(2))
+        .spec("backoffLimitPerIndex", json!(1))
+        .spec("maxFailedIndexes", json!(1))
         .runs_for_ever();
     manager.create(manifest.manifest()).await?;
     manager.until("elastic", "two pods", has_active(2)).await?;
     let (_, worker) = placed(&namespace, "elastic").await?;
     let edit = json!({
         "metadata": {"labels": {"stage": "late"}, "annotations": {"note": "bigger"}},
-        "spec": {"completions": 3, "parallelism": 3, "backoffLimit": 2, "activeDeadlineSeconds": 90_000},
+        "spec": {"completions": 3, "parallelism": 3, "backoffLimit": 2, "activeDeadlineSeconds": 90_000,
+                 "maxFailedIndexes": 2, "podReplacementPolicy": "Failed"},
     });
     manager.change("elastic", &edit).await?;
     manager.until("elastic", "three pods", has_active(3)).await?;
@@ -51,8 +54,10 @@ pub async fn edits_of_a_running_job_reach_its_mirror(fleet: &Fleet) -> Outcome {
     let spec = mirror.spec.unwrap_or_default();
     assert_eq!((spec.completions, spec.parallelism), (Some(3), Some(3)));
     assert_eq!((spec.backoff_limit, spec.active_deadline_seconds), (Some(2), Some(90_000)));
+    assert_eq!((spec.max_failed_indexes, spec.pod_replacement_policy.as_deref()), (Some(2), Some("Failed")));
     let label = mirror.metadata.labels.unwrap_or_default().get("stage").cloned();
-    assert_eq!(label.as_deref(), Some("late"));
+    let note = mirror.metadata.annotations.unwrap_or_default().get("note").cloned();
+    assert_eq!((label.as_deref(), note.as_deref()), (Some("late"), Some("bigger")));
     Ok(())
 }
 
@@ -95,5 +100,32 @@ pub async fn an_edit_that_the_worker_refuses_is_told(fleet: &Fleet) -> Outcome {
         condition(&job, conditions::PLACED).and_then(|condition| condition.message.clone()).unwrap_or_default();
     assert!(message.contains("completions"), "{message}");
     assert!(!is_complete(&job));
+    Ok(())
+}
+
+/// While it is suspended a Job may be told where its pods go: by a queue, say, which resumes it by the same write.
+pub async fn the_template_of_a_suspended_job_is_edited_on_its_worker_too(fleet: &Fleet) -> Outcome {
+    let [first, second] = fleet.two_workers();
+    let namespace = fleet.namespace_on("template", &[second]).await?;
+    let manager = namespace.manager();
+    manager.create(JobManifest::delegated("train").only_on(first).manifest()).await?;
+    // It is placed, and has no mirror: what is suspended now has never run, whatever the worker's version makes of that.
+    manager.until("train", "refused", is_told(conditions::REASON_REFUSED)).await?;
+    manager.change("train", &json!({"spec": {"suspend": true}})).await?;
+    manager.until("train", "suspended, though nobody has it", is_suspended).await?;
+    fleet.add_namespace(namespace.name(), first).await?;
+    manager.until("train", "placed", is_told(conditions::REASON_PLACED)).await?;
+    let (_, worker) = placed(&namespace, "train").await?;
+    worker.until("train", "mirrored as suspended", |mirror| spec_suspend(mirror) == Some(true)).await?;
+    let template = json!({
+        "metadata": {"labels": {"stage": "two"}},
+        "spec": {"tolerations": [{"key": "batch", "operator": "Exists"}]},
+    });
+    manager.change("train", &json!({"spec": {"suspend": false, "template": template}})).await?;
+    manager.until("train", "complete", is_complete).await?;
+    let template = worker.get("train").await?.spec.unwrap_or_default().template;
+    let label = template.metadata.and_then(|metadata| metadata.labels?.get("stage").cloned());
+    assert_eq!(label.as_deref(), Some("two"));
+    assert_eq!(template.spec.and_then(|spec| Some(spec.tolerations?.len())), Some(1));
     Ok(())
 }

@@ -66,6 +66,7 @@ macro_rules! for_each_scenario {
         $test!(edits_of_a_running_job_reach_its_mirror);
         $test!(what_the_worker_does_to_a_mirror_is_reported_not_fought);
         $test!(an_edit_that_the_worker_refuses_is_told);
+        $test!(the_template_of_a_suspended_job_is_edited_on_its_worker_too);
         $test!(i01_one_worker_gets_the_job_and_keeps_its_finished_mirror);
         $test!(i02_a_mirror_that_somebody_changed_goes_on_and_its_end_counts);
         $test!(i03_progress_is_seen_while_the_job_runs);
@@ -86,6 +87,7 @@ macro_rules! for_each_scenario {
         $test!(e34_a_policy_prefers_a_worker);
         $test!(kep_a_job_whose_status_changes_often_ends_with_exact_counts);
         $test!(kep_a_namespace_that_a_worker_lacks_is_told_and_found_when_it_is_created);
+        $test!(a_job_that_is_suspended_while_its_worker_refuses_it_shows_so_at_once);
         $test!(kep_a_used_up_quota_is_told_and_the_job_runs_when_there_is_room);
         $test!(kep_many_jobs_at_once_run_on_one_worker_each);
         $test!(gc_jobs_of_another_origin_are_kept);

@@ -4,7 +4,7 @@ use jobferry_api::conditions;
 use serde_json::json;
 
 use super::dispatch::Outcome;
-use super::{JobManifest, is_complete, is_settled, is_told, message_of, worker_of};
+use super::{JobManifest, is_complete, is_settled, is_suspended, is_told, message_of, worker_of};
 use crate::Closed;
 use crate::fleet::Fleet;
 
@@ -20,6 +20,24 @@ pub async fn kep_a_namespace_that_a_worker_lacks_is_told_and_found_when_it_is_cr
     fleet.add_namespace(namespace.name(), first).await?;
     let job = manager.until("train", "complete", is_complete).await?;
     assert_eq!(worker_of(&job), Some(first));
+    Ok(())
+}
+
+/// Nobody has it, and whoever waits for the condition must not wait for a worker.
+pub async fn a_job_that_is_suspended_while_its_worker_refuses_it_shows_so_at_once(fleet: &Fleet) -> Outcome {
+    let [first, second] = fleet.two_workers();
+    let namespace = fleet.namespace_on("refused-pause", &[second]).await?;
+    let manager = namespace.manager();
+    manager.create(JobManifest::delegated("train").only_on(first).manifest()).await?;
+    manager.until("train", "refused", is_told(conditions::REASON_REFUSED)).await?;
+    manager.change("train", &json!({"spec": {"suspend": true}})).await?;
+    manager.until("train", "suspended", is_suspended).await?;
+    manager.change("train", &json!({"spec": {"suspend": false}})).await?;
+    manager.until("train", "resumed", |job| !is_suspended(job)).await?;
+    assert_eq!(namespace.mirrors().await?, 0);
+    fleet.add_namespace(namespace.name(), first).await?;
+    manager.until("train", "complete", is_complete).await?;
+    assert_eq!(namespace.pods_on_workers().await?, 1);
     Ok(())
 }
 
