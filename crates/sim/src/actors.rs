@@ -176,8 +176,8 @@ pub(crate) async fn meddle(
         Deed::Hold(job, time) => {
             weather.count(Fault::WorkerQueue, format_args!("{name} /{job} for {time:?}"));
             let queue = worker.client("queue", Role::Cluster);
-            for suspend in [true, false] {
-                edit(&queue, &etl::path_of(&job), etl::suspend(&job, suspend)).await;
+            for held in [true, false] {
+                edit(&queue, &etl::path_of(&job), strangers::hold(&job, held)).await;
                 sleep(time).await;
             }
         }

@@ -19,6 +19,9 @@ use crate::weather::Weather;
 /// What keeps a mirror.
 const FINALIZER: &str = "example.com/keep";
 
+/// Marks what a worker's queue holds back.
+const HELD: &str = "example.com/held";
+
 /// The second name of a cluster.
 const TWIN: &str = "twin";
 /// A record that no version of ours can read.
@@ -34,8 +37,17 @@ pub(crate) async fn take_back(manager: &Cluster, workers: &[Cluster]) {
     for worker in workers {
         for job in jobs_of(worker) {
             release(&worker.client("foreigner", Role::Foreigner), &job).await;
+            let let_go = |stored: &Value| (!stored["metadata"]["annotations"][HELD].is_null()).then(|| hold(&job, false));
+            amend(&worker.client("queue", Role::Cluster), &job, "", let_go).await;
         }
     }
+}
+
+/// What a worker's queue does to a mirror that it holds back, or lets go.
+pub(crate) fn hold(job: &str, held: bool) -> Value {
+    let mut change = etl::suspend(job, held);
+    change["metadata"]["annotations"][HELD] = if held { "yes".into() } else { Value::Null };
+    change
 }
 
 fn jobs_of(cluster: &Cluster) -> Vec<String> {

@@ -374,6 +374,11 @@ impl Truth {
         missing && workload.placement.as_ref().is_some_and(replaced)
     }
 
+    /// The cluster of a placement. Its Worker may have another name: it was registered twice.
+    fn cluster_of(&self, at: &PlacementFacts) -> Option<&str> {
+        self.identities.iter().find(|(_, identity)| **identity == at.identity).map(|(cluster, _)| cluster.as_str())
+    }
+
     /// It says that the record of where it is was lost, and the mirror that would tell is gone too.
     pub fn waits_for_record(&self, workload: &JobFacts) -> bool {
         let lost = workload.told.as_ref().is_some_and(|(_, reason)| reason == conditions::REASON_RECORD_LOST);
@@ -388,7 +393,7 @@ impl Truth {
     /// It says that its worker refuses it, and another Job has its name there.
     fn waits_for_name(&self, workload: &JobFacts) -> bool {
         let refused = workload.told.as_ref().is_some_and(|(_, reason)| reason == conditions::REASON_REFUSED);
-        let holder = workload.placement.as_ref().and_then(|at| self.job(&at.worker, &workload.name));
+        let holder = workload.placement.as_ref().and_then(|at| self.job(self.cluster_of(at)?, &workload.name));
         refused && holder.is_some_and(|holder| holder.origin_uid.as_ref() != Some(&workload.uid))
     }
 
