@@ -37,7 +37,8 @@ pub(crate) async fn take_back(manager: &Cluster, workers: &[Cluster]) {
     for worker in workers {
         for job in jobs_of(worker) {
             release(&worker.client("foreigner", Role::Foreigner), &job).await;
-            let let_go = |stored: &Value| (!stored["metadata"]["annotations"][HELD].is_null()).then(|| hold(&job, false));
+            let let_go =
+                |stored: &Value| (!stored["metadata"]["annotations"][HELD].is_null()).then(|| hold(&job, false));
             amend(&worker.client("queue", Role::Cluster), &job, "", let_go).await;
         }
     }

@@ -78,6 +78,6 @@ fn other_result(workload: &JobFacts, history: &History, truth: &Truth) -> Option
         return Some(format!("it says {:?}, its mirror {:?}", workload.ending, mirror.ending));
     }
     let differs = |count: &&str| workload.status[*count] != mirror.status[*count];
-    let count = COUNTS.into_iter().find(|count| differs(&count))?;
+    let count = COUNTS.into_iter().find(|count| differs(count))?;
     Some(format!("it has {count} {}, its mirror {}", workload.status[count], mirror.status[count]))
 }
