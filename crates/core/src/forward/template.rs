@@ -1,15 +1,17 @@
 //! What of a pod template may change while a Job is suspended: where its pods go, what they are called, what they get.
 
-use std::collections::BTreeMap;
+mod print;
 
-use serde::Deserialize;
-use serde_json::{Map, Value, json};
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Deserializer};
+use serde_json::{Map, Value};
 
 use crate::{
-    fingerprint::fingerprint,
     kind::difference,
     ownership::{is_noted_by_kueue, is_users_own},
 };
+use print::{Print, entries};
 
 /// Parts that are one field of the pod's spec.
 const FIELDS: [&str; 3] = ["nodeSelector", "schedulingGates", "tolerations"];
@@ -23,7 +25,7 @@ const CONTAINERS: [&str; 2] = ["containers", "initContainers"];
 /// A fingerprint of each part that says something.
 pub(crate) type Noted = BTreeMap<String, String>;
 
-/// The JSON of a pod template, as far as it may change.
+/// A pod template, as far as it may change.
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(crate) struct Template {
@@ -34,16 +36,16 @@ pub(crate) struct Template {
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Meta {
-    labels: Option<Map<String, Value>>,
-    annotations: Option<Map<String, Value>>,
+    labels: Option<Labels>,
+    annotations: Option<Annotations>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct PodSpec {
-    node_selector: Value,
-    scheduling_gates: Value,
-    tolerations: Value,
+    node_selector: Print,
+    scheduling_gates: Print,
+    tolerations: Print,
     affinity: Option<Affinity>,
     containers: Option<Vec<Container>>,
     init_containers: Option<Vec<Container>>,
@@ -52,14 +54,34 @@ struct PodSpec {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 struct Affinity {
-    node_affinity: Value,
+    node_affinity: Print,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
 struct Container {
-    name: String,
-    resources: Value,
+    name: Print,
+    resources: Print,
+}
+
+struct Labels(Print);
+
+impl<'de> Deserialize<'de> for Labels {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        entries(deserializer, is_users_own).map(Self)
+    }
+}
+
+struct Annotations(Print);
+
+impl<'de> Deserialize<'de> for Annotations {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        entries(deserializer, is_own_annotation).map(Self)
+    }
+}
+
+fn is_own_annotation(key: &str) -> bool {
+    !is_noted_by_kueue(key)
 }
 
 impl Template {
@@ -71,26 +93,22 @@ impl Template {
     /// What it says. Absent and empty are the same.
     pub(crate) fn noted(self) -> Noted {
         let (meta, spec) = (self.metadata.unwrap_or_default(), self.spec.unwrap_or_default());
-        let own = |map: Option<Map<String, Value>>, is_own: fn(&str) -> bool| {
-            Value::Object(map.into_iter().flatten().filter(|(key, _)| is_own(key)).collect())
-        };
-        let lists = [spec.containers, spec.init_containers];
+        let lists = [spec.containers, spec.init_containers].into_iter().map(Option::unwrap_or_default);
         let resources = lists.map(|list| {
-            let given = list.into_iter().flatten().filter(|container| !is_empty(&container.resources));
-            Value::Array(given.map(|container| json!([container.name, container.resources])).collect())
+            let given = list.into_iter().filter(|container| container.resources != Print::NOTHING);
+            Print::of_list(given.map(|container| Print::of_list([container.name, container.resources])))
         });
-        let resources = if resources.iter().all(is_empty) { Value::Null } else { resources.into_iter().collect() };
         let parts = [
-            (LABELS, own(meta.labels, is_users_own)),
-            (ANNOTATIONS, own(meta.annotations, |key| !is_noted_by_kueue(key))),
+            (LABELS, meta.labels.map_or(Print::NOTHING, |labels| labels.0)),
+            (ANNOTATIONS, meta.annotations.map_or(Print::NOTHING, |annotations| annotations.0)),
             ("nodeSelector", spec.node_selector),
             ("schedulingGates", spec.scheduling_gates),
             ("tolerations", spec.tolerations),
             (NODE_AFFINITY, spec.affinity.unwrap_or_default().node_affinity),
-            (RESOURCES, resources),
+            (RESOURCES, Print::of_lists(resources)),
         ];
-        let said = parts.into_iter().filter(|(_, value)| !is_empty(value));
-        said.map(|(part, value)| (part.to_owned(), format!("{:x}", fingerprint(value.to_string().bytes())))).collect()
+        let said = parts.into_iter().filter(|(_, print)| *print != Print::NOTHING);
+        said.map(|(part, print)| (part.to_owned(), print.to_string())).collect()
     }
 }
 
@@ -98,11 +116,11 @@ impl Template {
 /// somebody on the worker made of those stays.
 pub(super) fn edit(before: &Noted, now: &Noted, users: &Value, mirrors: &Value) -> Option<Value> {
     let mut next = mirrors.clone();
-    let parts: std::collections::BTreeSet<&String> = before.keys().chain(now.keys()).collect();
+    let parts: BTreeSet<&String> = before.keys().chain(now.keys()).collect();
     for part in parts.into_iter().filter(|part| before.get(*part) != now.get(*part)) {
         match part.as_str() {
             LABELS => take_map(&mut next, users, LABELS, is_users_own),
-            ANNOTATIONS => take_map(&mut next, users, ANNOTATIONS, |key| !is_noted_by_kueue(key)),
+            ANNOTATIONS => take_map(&mut next, users, ANNOTATIONS, is_own_annotation),
             NODE_AFFINITY => take_node_affinity(&mut next["spec"], &users["spec"]),
             RESOURCES => take_resources(&mut next["spec"], &users["spec"]),
             field if FIELDS.contains(&field) => set(&mut next["spec"], field, users["spec"][field].clone()),
