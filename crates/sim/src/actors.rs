@@ -51,11 +51,12 @@ pub(crate) async fn set_up(manager: &Cluster, workers: &[Cluster]) -> Result<(),
     Ok(())
 }
 
-/// Whoever runs the fleet puts it in order: every worker is registered and open, and no policy is in the way. (A manager that
-/// was restored may have gone back to when a Worker was just being removed.)
+/// Whoever runs the fleet puts it in order: every worker is registered and open, no policy is in the way, and the canary is
+/// looked at anew. (A manager that was restored may have gone back to when it was otherwise.)
 pub(crate) async fn put_in_order(manager: &Cluster, workers: &[Cluster]) {
     let admin = manager.client("admin", Role::User);
     delete(&admin, &format!("{POLICIES}/default"), "Background").await;
+    delete(&admin, CANARY, "Background").await;
     for worker in workers {
         let path = format!("{WORKERS}/{}", worker.name);
         let stored: Value = kubeio::get(&admin, &path, ANSWER_WITHIN).await.unwrap_or_default();
