@@ -12,6 +12,8 @@ use crate::{measure::process::Process, world::World};
 
 /// Between two questions. Each costs the dispatcher a look at its workers.
 const ASK_EVERY: Duration = Duration::from_millis(50);
+/// Nobody who still has something to do is idle for so long.
+const IDLE_FOR: Duration = Duration::from_secs(10);
 /// A dispatcher that is not steady by then never will be.
 const STEADY_WITHIN: Duration = Duration::from_mins(20);
 
@@ -69,6 +71,17 @@ impl Dispatcher {
                 log()
             );
             sleep(ASK_EVERY).await;
+        }
+    }
+
+    /// Waits until it has done nothing for a while. Who is slowed down still takes in its lists when nothing waits any more.
+    pub(crate) async fn until_idle(&self) {
+        loop {
+            let before = self.process.cpu();
+            sleep(IDLE_FOR).await;
+            if self.process.cpu_since(before) < IDLE_FOR / 20 {
+                return;
+            }
         }
     }
 

@@ -48,7 +48,7 @@ const FIGURES: [Figure; 11] = [
     Figure {
         name: "  instructions",
         key: "instructionsPerEvent",
-        of: |s| Some(s.instructions_per_event.unwrap_or_default() as f64),
+        of: |s| s.instructions_per_event.map(|count| count as f64),
     },
 ];
 

@@ -131,6 +131,7 @@ async fn change(mirrors: &Mirrors, names: &[String], ready: Option<i32>) {
 async fn count_instructions(arguments: &Arguments, world: &World, mirrors: &Mirrors, names: &[String]) -> u64 {
     let dispatcher = Dispatcher::start(world, &arguments.jobferry, Under::Callgrind);
     dispatcher.until_steady(world.workers.len(), names.len()).await;
+    dispatcher.until_idle().await;
     let changed = sample(names, COUNTED_EVENTS);
     tell_callgrind(&dispatcher, "--instr=on");
     change(mirrors, &changed, Some(2)).await;
