@@ -51,14 +51,15 @@ pub(crate) async fn set_up(manager: &Cluster, workers: &[Cluster]) -> Result<(),
     Ok(())
 }
 
-/// Whoever runs the fleet puts it in order: every worker is registered and open, no policy is in the way, and the canary is
-/// looked at anew. (A manager that was restored may have gone back to when it was otherwise.)
+/// Whoever runs the fleet puts it in order: every worker is registered, once, and open, no policy is in the way, and the canary
+/// is looked at anew. (A manager that was restored may have gone back to when it was otherwise.)
 pub(crate) async fn put_in_order(manager: &Cluster, workers: &[Cluster]) {
     let admin = manager.client("admin", Role::User);
     delete(&admin, &format!("{POLICIES}/default"), "Background").await;
     delete(&admin, CANARY, "Background").await;
-    for worker in workers {
-        let path = format!("{WORKERS}/{}", worker.name);
+    delete(&admin, &format!("{WORKERS}/{}", strangers::TWIN), "Background").await;
+    for name in workers.iter().map(|worker| &*worker.name).chain([strangers::TWIN]) {
+        let path = format!("{WORKERS}/{name}");
         let stored: Value = kubeio::get(&admin, &path, ANSWER_WITHIN).await.unwrap_or_default();
         if stored["metadata"]["deletionTimestamp"].is_null() {
             edit(&admin, &path, json!({"spec": {"cordoned": false}})).await;

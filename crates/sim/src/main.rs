@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use clap::{Parser, ValueEnum};
+use jobferry_sim::model::SmallWorld;
 use jobferry_sim::{FaultSet, Outcome, RunError, Settings, Summary, Violation, model, planted, run};
 
 /// Runs the dispatcher in simulated worlds where everything goes wrong, and checks its promises.
@@ -31,8 +32,8 @@ struct Arguments {
     #[arg(long, conflicts_with_all = ["seeds", "jobs", "start", "faults", "mixed", "planted", "replay", "output"])]
     exhaustive: bool,
     /// Only the small worlds with these words in their name.
-    #[arg(long, value_name = "WORDS", requires = "exhaustive", default_value = "")]
-    world: String,
+    #[arg(long, value_name = "WORDS", requires = "exhaustive")]
+    world: Option<String>,
     /// Look for every planted bug; print the table of what it took, and the shortest ways to those of the small worlds.
     #[arg(long, conflicts_with_all = ["seeds", "jobs", "start", "faults", "mixed", "replay", "output"])]
     planted: bool,
@@ -58,7 +59,7 @@ enum Output {
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
     if arguments.exhaustive {
-        return exhaustive(&arguments.world, arguments.threads);
+        return exhaustive(arguments.world.as_deref().unwrap_or_default(), arguments.threads);
     }
     if arguments.planted {
         return planted();
@@ -91,26 +92,26 @@ fn work(arguments: &Arguments) -> Result<Summary, RunError> {
 
 /// How many seeds are run if nobody says.
 const DEFAULT_SEEDS: u64 = 100;
-/// A search ends after so many states: up to eight gigabytes.
+/// The search for a planted bug ends after so many states: up to eight gigabytes.
 const MOST_STATES: usize = 40_000_000;
 /// So many searches at once, at most.
 const SEARCHES: usize = 2;
 
 /// Every small world with these words in its name; each thread goes through one at a time.
 fn exhaustive(words: &str, threads: usize) -> ExitCode {
-    let meant = |(name, _): &(&str, _)| name.contains(&words.to_lowercase());
+    let meant = |world: &SmallWorld| world.name.contains(&words.to_lowercase());
     let chosen: Vec<_> = model::SMALL_WORLDS.into_iter().filter(meant).collect();
     if chosen.is_empty() {
-        let names = model::SMALL_WORLDS.map(|(name, _)| name).join("\n  ");
+        let names = model::SMALL_WORLDS.map(|world| world.name).join("\n  ");
         let _ = writeln!(std::io::stderr(), "there is no small world with `{words}` in its name; they are:\n  {names}");
         return ExitCode::from(2);
     }
     let (next, broken) = (AtomicUsize::new(0), AtomicBool::new(false));
     let work = || {
-        while let Some((name, budget)) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
-            let report = model::explore(*budget, None, MOST_STATES);
+        while let Some(world) = chosen.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let report = model::explore(world.budget, None, world.most_states);
             broken.fetch_or(report.counterexample.is_some(), Ordering::Relaxed);
-            let _ = std::io::stdout().write_all(told(name, &report).as_bytes());
+            let _ = std::io::stdout().write_all(told(world.name, &report).as_bytes());
         }
     };
     std::thread::scope(|scope| {

@@ -84,15 +84,15 @@ impl Summary {
             }
             let _ = writeln!(text, "  {}\n", finding.replay);
         }
-        let _ = writeln!(text, "seeds            {} from {}", self.seeds, self.first_seed);
-        let _ = writeln!(text, "jobs             {}", self.jobs);
-        let _ = writeln!(text, "events           {}", self.events);
-        let _ = writeln!(text, "simulated hours  {:.1}", self.simulated_hours);
-        let _ = writeln!(text, "took             {:.1} s, {:.0} jobs a minute", self.seconds, self.jobs_per_minute);
+        let _ = writeln!(text, "seeds               {} from {}", self.seeds, self.first_seed);
+        let _ = writeln!(text, "jobs                {}", self.jobs);
+        let _ = writeln!(text, "events              {}", self.events);
+        let _ = writeln!(text, "simulated hours     {:.1}", self.simulated_hours);
+        let _ = writeln!(text, "took                {:.1} s, {:.0} jobs a minute", self.seconds, self.jobs_per_minute);
         for (fault, count) in &self.faults {
-            let _ = writeln!(text, "  {fault:<15}{count}");
+            let _ = writeln!(text, "  {fault:<18}{count}");
         }
-        let _ = writeln!(text, "violations       {}", self.violations);
+        let _ = writeln!(text, "violations          {}", self.violations);
         text
     }
 }

@@ -23,17 +23,16 @@ const FINALIZER: &str = "example.com/keep";
 const HELD: &str = "example.com/held";
 
 /// The second name of a cluster.
-const TWIN: &str = "twin";
+pub(crate) const TWIN: &str = "twin";
 /// A record that no version of ours can read.
 const DAMAGED: &str = "{\"v\":2}";
 
 /// Takes back what they had taken back already: a cluster that was restored may have gone back to when it was done.
 pub(crate) async fn take_back(manager: &Cluster, workers: &[Cluster]) {
-    let (user, admin) = (manager.client("user", Role::User), manager.client("admin", Role::User));
+    let user = manager.client("user", Role::User);
     for job in jobs_of(manager) {
         mend_record(&user, &job).await;
     }
-    delete(&admin, &format!("{WORKERS}/{TWIN}"), "Background").await;
     for worker in workers {
         for job in jobs_of(worker) {
             release(&worker.client("foreigner", Role::Foreigner), &job).await;

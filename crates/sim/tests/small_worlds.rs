@@ -1,7 +1,7 @@
 //! The exhaustive search, as far as every test run can go; `full_small_worlds` goes further.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests say what went wrong by panicking")]
 
-use jobferry_sim::model::{Budget, SMALL_WORLDS, explore};
+use jobferry_sim::model::{Budget, SMALL_WORLDS, SmallWorld, explore};
 use jobferry_sim::planted::IN_THE_MODEL;
 
 /// Enough for the smaller worlds and for every planted bug.
@@ -17,7 +17,7 @@ fn two_dispatchers_that_both_believe_to_lead_break_no_promise() {
 
 #[test]
 fn whatever_goes_wrong_first_breaks_no_promise() {
-    for (name, budget) in SMALL_WORLDS {
+    for SmallWorld { name, budget, .. } in SMALL_WORLDS {
         let report = explore(budget, None, STATES / 8);
         println!("{name}: {} states, depth {}", report.states, report.depth);
         assert!(report.counterexample.is_none(), "{name}: {}", report.counterexample.unwrap());

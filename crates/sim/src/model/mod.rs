@@ -31,19 +31,51 @@ pub use flaw::Flaw;
 pub use search::{Counterexample, Report, explore};
 pub use world::Budget;
 
+/// A world that is small enough for every order of events, or for the first of them.
+#[derive(Debug, Clone, Copy)]
+pub struct SmallWorld {
+    /// What happens in it.
+    pub name: &'static str,
+    /// How much of it.
+    pub budget: Budget,
+    /// A search ends after so many states.
+    pub most_states: usize,
+}
+
+/// More than those worlds have that are gone through to their ends: up to eight gigabytes.
+const ALL: usize = 40_000_000;
+/// Of those that have no end in sight.
+const THE_FIRST: usize = 10_000_000;
+
 /// The small worlds: in most of them one thing goes wrong, at any moment.
-pub const SMALL_WORLDS: [(&str, Budget); 10] = [
-    ("nothing goes wrong", Budget::of_faults(0)),
-    ("a worker refuses once", Budget { refusals: 1, ..Budget::of_one_kind() }),
-    ("a dispatcher crashes", Budget { crashes: 1, ..Budget::of_one_kind() }),
-    ("a connection breaks", Budget { cuts: 1, ..Budget::of_one_kind() }),
-    ("a request is late, or lost, or its answer is", Budget { requests: 1, ..Budget::of_one_kind() }),
-    ("a stranger deletes the mirror or takes its name", Budget { strangers: 1, ..Budget::of_one_kind() }),
-    ("the user deletes, suspends or resumes", Budget { users: 1, ..Budget::of_one_kind() }),
-    ("the user deletes and creates again", Budget { users: 2, ..Budget::of_one_kind() }),
-    ("two things go wrong", Budget { under_way: 2, ..Budget::of_faults(2) }),
-    ("one thing goes wrong, and the user does one", Budget { under_way: 2, users: 1, ..Budget::of_faults(1) }),
+pub const SMALL_WORLDS: [SmallWorld; 10] = [
+    SmallWorld::whole("nothing goes wrong", Budget::of_faults(0)),
+    SmallWorld::whole("a worker refuses once", Budget { refusals: 1, ..Budget::of_one_kind() }),
+    SmallWorld::whole("a dispatcher crashes", Budget { crashes: 1, ..Budget::of_one_kind() }),
+    SmallWorld::whole("a connection breaks", Budget { cuts: 1, ..Budget::of_one_kind() }),
+    SmallWorld::whole("a request is late, or lost, or its answer is", Budget { requests: 1, ..Budget::of_one_kind() }),
+    SmallWorld::whole(
+        "a stranger deletes the mirror or takes its name",
+        Budget { strangers: 1, ..Budget::of_one_kind() },
+    ),
+    SmallWorld::whole("the user deletes, suspends or resumes", Budget { users: 1, ..Budget::of_one_kind() }),
+    SmallWorld::vast("the user deletes and creates again", Budget { users: 2, ..Budget::of_one_kind() }),
+    SmallWorld::vast("two things go wrong", Budget { under_way: 2, ..Budget::of_faults(2) }),
+    SmallWorld::vast(
+        "one thing goes wrong, and the user does one",
+        Budget { under_way: 2, users: 1, ..Budget::of_faults(1) },
+    ),
 ];
+
+impl SmallWorld {
+    const fn whole(name: &'static str, budget: Budget) -> Self {
+        Self { name, budget, most_states: ALL }
+    }
+
+    const fn vast(name: &'static str, budget: Budget) -> Self {
+        Self { name, budget, most_states: THE_FIRST }
+    }
+}
 
 /// A promise that is broken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
