@@ -41,6 +41,12 @@ pub enum Ground {
     Failing,
 }
 
+/// Whether a server says by this answer that it cannot answer, whatever it is asked. Other troubles (500: a webhook's) are about
+/// the object.
+pub const fn is_unavailable(code: u16) -> bool {
+    matches!(code, 503 | 504)
+}
+
 /// How often a worker's server has failed at the mirror of one placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failures {
@@ -73,10 +79,10 @@ impl Ground {
         })
     }
 
-    /// Whether such an answer means that the server failed at this object. One that says 503 or 504 fails at everything, and
-    /// is given a rest as a whole.
+    /// Whether such an answer means that the server failed at this object. One that fails at everything is given a rest as a
+    /// whole.
     pub const fn is_failure(code: u16) -> bool {
-        code >= 500 && code != 503 && code != 504
+        code >= 500 && !is_unavailable(code)
     }
 
     /// The pause after the first refusal: short where others clear the way, long where only a person can.

@@ -11,7 +11,7 @@ use bytes::Bytes;
 use jobferry_core::{
     action::Action,
     custom::KindRef,
-    refusal::Ground,
+    refusal::{Ground, is_unavailable},
     time::WRITE_DEADLINE,
     workload::{Mirror, Workload},
 };
@@ -152,12 +152,11 @@ fn failed(what: &'static str, uid: &str, error: &CallError) -> Unfinished {
     if goes_unanswered(error) { Unfinished::Unanswered } else { Unfinished::Again }
 }
 
-/// Whether the worker did not answer, or only that it cannot (503, 504). Other troubles (500: a webhook's) are about the
-/// object.
+/// Whether the worker did not answer, or only that it cannot.
 pub(crate) fn goes_unanswered(error: &CallError) -> bool {
     match error {
         CallError::Deadline(_) | CallError::Transport(_) => true,
-        CallError::Refused(refusal) => [503, 504].contains(&refusal.code),
+        CallError::Refused(refusal) => is_unavailable(refusal.code),
         CallError::Unreadable(_) => false,
     }
 }
