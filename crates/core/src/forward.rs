@@ -9,6 +9,7 @@ mod template;
 
 use std::collections::BTreeMap;
 
+use job_api::conditions::{SUSPENDED, TRUE};
 use jobferry_api::annotations;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -90,6 +91,16 @@ impl Forwarded {
         }
     }
 
+    /// The same, suspended or not as the other one is.
+    #[must_use]
+    fn suspended_as(mut self, other: &Self) -> Self {
+        match other.spec.get("suspend") {
+            Some(suspend) => self.spec.insert("suspend".into(), suspend.clone()),
+            None => self.spec.remove("suspend"),
+        };
+        self
+    }
+
     /// How it stands in the mirror's annotation.
     pub fn annotation(&self) -> String {
         // Maps of strings and JSON values always serialise.
@@ -107,26 +118,28 @@ pub fn digest(annotation: &str) -> Digest {
     fingerprint(annotation.bytes())
 }
 
+/// How much of what its user changed a mirror is to get. A worker that refuses one change refuses all that came with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Share {
+    /// All of it.
+    Everything,
+    /// All but the pod template, which some workers take of no Job that has run before.
+    AllButTemplate,
+    /// Whether it is suspended: whatever else is refused, what is to stop must stop.
+    Suspension,
+}
+
+impl Share {
+    /// In the order in which they are tried.
+    pub const ALL: [Self; 3] = [Self::Everything, Self::AllButTemplate, Self::Suspension];
+}
+
 /// The patch (RFC 7386) that brings the mirror up to date with its user's Job, or `None` if nothing is to be forwarded now.
 /// Both are raw JSON, read fresh; the patch carries the mirror's uid and resourceVersion.
-///
-/// A template can change only where pods are held back and gone: what stops them goes ahead of it, and what lets them go goes
-/// along with it.
-pub fn edit(job: &Value, mirror: &Value, carried: Carried) -> Option<Value> {
-    let mut now = Forwarded::of(job);
+pub fn edit(job: &Value, mirror: &Value, carried: Carried, share: Share) -> Option<Value> {
     let annotation = mirror.pointer("/metadata/annotations")?.get(annotations::FORWARDED)?.as_str()?;
     let before: Forwarded = serde_json::from_str(annotation).ok()?;
-    if before.template.as_ref().is_some_and(|template| Some(template) != now.template.as_ref()) {
-        let is_suspended = mirror["spec"]["suspend"] == true;
-        let is_idle = mirror["status"]["active"].as_i64().unwrap_or(0) == 0;
-        let rest = Forwarded { template: before.template.clone(), ..now.clone() };
-        if is_suspended && !is_idle {
-            return None;
-        }
-        if !is_suspended && rest != before {
-            now = rest;
-        }
-    }
+    let now = next(&before, Forwarded::of(job), mirror, share);
     if now == before {
         return None;
     }
@@ -152,6 +165,38 @@ pub fn edit(job: &Value, mirror: &Value, carried: Carried) -> Option<Value> {
         },
         "spec": spec,
     }))
+}
+
+/// What the mirror is to say next, on its way from `before` to `wanted`: a server does not take every change at once.
+fn next(before: &Forwarded, wanted: Forwarded, mirror: &Value, share: Share) -> Forwarded {
+    let rest = Forwarded { template: before.template.clone(), ..wanted.clone() };
+    let mut now = match share {
+        Share::Everything if before.template.is_some() && before.template != wanted.template => {
+            // A template can change only where pods are held back and gone: what stops them goes ahead of it, and what lets
+            // them go goes along with it.
+            match (mirror["spec"]["suspend"] == true, has_stopped(&mirror["status"])) {
+                (true, true) => wanted,
+                (true, false) => rest.suspended_as(before),
+                (false, _) if rest != *before => rest,
+                (false, _) => wanted,
+            }
+        }
+        Share::Everything => wanted,
+        Share::AllButTemplate => rest,
+        Share::Suspension => before.clone().suspended_as(&wanted),
+    };
+    // The number of indexes changes in tandem with that of pods only, which is put right afterwards.
+    if let Some(completions) = now.spec.get("completions").filter(|new| before.spec.get("completions") != Some(*new)) {
+        now.spec.insert("parallelism".into(), completions.clone());
+    }
+    now
+}
+
+/// Whether the worker has stopped what is suspended, and says so.
+fn has_stopped(status: &Value) -> bool {
+    let conditions = status["conditions"].as_array().into_iter().flatten();
+    let is_suspended = conditions.into_iter().any(|one| one["type"] == SUSPENDED && one["status"] == TRUE);
+    is_suspended && status["active"].as_i64().unwrap_or(0) == 0
 }
 
 /// A spec field's value on the mirror: pods that failed in earlier epochs count against the same limit.
@@ -191,11 +236,15 @@ mod tests {
                             "annotations": {annotations::FORWARDED: Forwarded::of(job).annotation()}}})
     }
 
+    fn whole(job: &Value, mirror: &Value) -> Option<Value> {
+        edit(job, mirror, Carried::default(), Share::Everything)
+    }
+
     /// The parts of the patch that are the user's edit.
     fn edited(change: impl FnOnce(&mut Value)) -> (Value, Value, Value) {
         let (before, mut now) = (job(), job());
         change(&mut now);
-        let patch = edit(&now, &mirror_of(&before), Carried::default()).expect("something to forward");
+        let patch = whole(&now, &mirror_of(&before)).expect("something to forward");
         let mut annotations = patch["metadata"]["annotations"].clone();
         let stamp = annotations.as_object_mut().unwrap().remove(annotations::FORWARDED).unwrap();
         assert_eq!(stamp, Forwarded::of(&now).annotation(), "the edit is marked as forwarded in the same write");
@@ -205,7 +254,7 @@ mod tests {
 
     #[test]
     fn only_what_the_user_changed_is_sent() {
-        assert_eq!(edit(&job(), &mirror_of(&job()), Carried::default()), None);
+        assert_eq!(whole(&job(), &mirror_of(&job())), None);
         let change = edited(|job| job["spec"]["suspend"] = json!(true));
         assert_eq!(change, (json!({"suspend": true}), json!({}), json!({})));
         let change = edited(|job| job["spec"]["activeDeadlineSeconds"] = json!(60));
@@ -229,7 +278,6 @@ mod tests {
         for (field, value) in [
             ("activeDeadlineSeconds", json!(60)),
             ("backoffLimit", json!(3)),
-            ("completions", json!(5)),
             ("maxFailedIndexes", json!(1)),
             ("parallelism", json!(5)),
             ("podReplacementPolicy", json!("Failed")),
@@ -238,6 +286,36 @@ mod tests {
             let change = edited(|job| job["spec"][field] = value.clone());
             assert_eq!(change, (json!({field: value}), json!({}), json!({})));
         }
+    }
+
+    #[test]
+    fn the_number_of_indexes_changes_in_tandem_with_that_of_pods_which_follows() {
+        let (before, mut now) = (job(), job());
+        now["spec"]["completions"] = json!(5);
+        now["spec"]["parallelism"] = json!(3);
+        let mut mirror = mirror_of(&before);
+        let patch = whole(&now, &mirror).unwrap();
+        assert_eq!(patch["spec"], json!({"completions": 5, "parallelism": 5}));
+        mirror["metadata"]["annotations"] = patch["metadata"]["annotations"].clone();
+        let patch = whole(&now, &mirror).unwrap();
+        assert_eq!(patch["spec"], json!({"parallelism": 3}));
+        mirror["metadata"]["annotations"] = patch["metadata"]["annotations"].clone();
+        assert_eq!(whole(&now, &mirror), None);
+    }
+
+    #[test]
+    fn what_a_worker_refuses_does_not_hold_back_what_came_with_it() {
+        let (mut job, mut mirror) = suspended();
+        job["spec"]["template"]["spec"]["nodeSelector"]["zone"] = json!("b");
+        job["spec"]["suspend"] = json!(false);
+        job["spec"]["backoffLimit"] = json!(9);
+        let patch = |mirror: &Value, share| edit(&job, mirror, Carried::default(), share);
+        let rest = patch(&mirror, Share::AllButTemplate).unwrap();
+        assert_eq!(rest["spec"], json!({"suspend": false, "backoffLimit": 9}));
+        assert_eq!(patch(&mirror, Share::Suspension).unwrap()["spec"], json!({"suspend": false}));
+        mirror["metadata"]["annotations"] = rest["metadata"]["annotations"].clone();
+        assert_eq!(spec_of(whole(&job, &mirror)), json!({"template": {"spec": {"nodeSelector": {"zone": "b"}}}}));
+        assert_eq!([Share::AllButTemplate, Share::Suspension].map(|share| patch(&mirror, share)), [None, None]);
     }
 
     /// A suspended Job with a template, and its mirror as a worker shows it.
@@ -253,6 +331,7 @@ mod tests {
         });
         let mut mirror = mirror_of(&job);
         mirror["spec"] = job["spec"].clone();
+        mirror["status"] = json!({"conditions": [{"type": "Suspended", "status": "True"}]});
         mirror["spec"]["template"]["metadata"]["labels"] = json!({"app": "train", "jobferry.dev/origin-uid": "u1"});
         // What somebody on the worker added.
         mirror["spec"]["template"]["spec"]["tolerations"] = json!([{"key": "batch"}]);
@@ -269,7 +348,7 @@ mod tests {
         let edited = |change: fn(&mut Value)| {
             let (mut job, mirror) = suspended();
             change(&mut job["spec"]["template"]);
-            spec_of(edit(&job, &mirror, Carried::default()))["template"].take()
+            spec_of(whole(&job, &mirror))["template"].take()
         };
         let selector = edited(|template| template["spec"]["nodeSelector"] = json!({"zone": "b"}));
         assert_eq!(selector, json!({"spec": {"nodeSelector": {"zone": "b", "disk": null}}}));
@@ -295,12 +374,18 @@ mod tests {
         job["spec"]["template"]["spec"]["nodeSelector"]["zone"] = json!("b");
         let moved = json!({"spec": {"nodeSelector": {"zone": "b"}}});
 
-        mirror["status"] = json!({"active": 1});
-        assert_eq!(edit(&job, &mirror, Carried::default()), None, "its pods are still on their way out");
-        mirror["status"] = json!({});
         let mut resumed = job.clone();
         resumed["spec"]["suspend"] = json!(false);
-        let patch = edit(&resumed, &mirror, Carried::default());
+        resumed["spec"]["backoffLimit"] = json!(9);
+        let stopped = mirror["status"].take();
+        for not_yet in [json!({"active": 1, "conditions": stopped["conditions"]}), json!({})] {
+            mirror["status"] = not_yet;
+            assert_eq!(whole(&job, &mirror), None, "its pods are still on their way out");
+            assert_eq!(spec_of(whole(&resumed, &mirror)), json!({"backoffLimit": 9}), "the rest need not wait");
+        }
+        mirror["status"] = stopped;
+        resumed["spec"]["backoffLimit"] = job["spec"]["backoffLimit"].clone();
+        let patch = whole(&resumed, &mirror);
         assert_eq!(spec_of(patch), json!({"suspend": false, "template": moved}));
 
         // The mirror has not heard of the suspension yet.
@@ -308,11 +393,11 @@ mod tests {
         running["spec"]["suspend"] = json!(false);
         mirror["spec"]["suspend"] = json!(false);
         mirror["metadata"]["annotations"] = mirror_of(&running)["metadata"]["annotations"].take();
-        let patch = edit(&job, &mirror, Carried::default()).unwrap();
+        let patch = whole(&job, &mirror).unwrap();
         assert_eq!(patch["spec"], json!({"suspend": true}), "a worker refuses both at once");
         mirror["spec"]["suspend"] = json!(true);
         mirror["metadata"]["annotations"] = patch["metadata"]["annotations"].clone();
-        assert_eq!(spec_of(edit(&job, &mirror, Carried::default())), json!({"template": moved}));
+        assert_eq!(spec_of(whole(&job, &mirror)), json!({"template": moved}));
     }
 
     #[test]
@@ -321,14 +406,14 @@ mod tests {
         let untold = Forwarded { template: None, ..Forwarded::of(&job) };
         mirror["metadata"]["annotations"][annotations::FORWARDED] = untold.annotation().into();
         job["spec"]["template"]["spec"]["nodeSelector"]["zone"] = json!("b");
-        assert_eq!(spec_of(edit(&job, &mirror, Carried::default())), json!({}));
+        assert_eq!(spec_of(whole(&job, &mirror)), json!({}));
     }
 
     #[test]
     fn the_back_off_limit_of_a_mirror_counts_what_failed_before() {
         let mut now = job();
         now["spec"]["backoffLimit"] = json!(3);
-        let patch = edit(&now, &mirror_of(&job()), Carried { failed: 2 }).unwrap();
+        let patch = edit(&now, &mirror_of(&job()), Carried { failed: 2 }, Share::Everything).unwrap();
         assert_eq!(patch["spec"]["backoffLimit"], 1);
     }
 
@@ -338,6 +423,6 @@ mod tests {
         now["spec"]["ttlSecondsAfterFinished"] = json!(5);
         now["metadata"]["annotations"]["kubectl.kubernetes.io/last-applied-configuration"] = json!("{}");
         now["metadata"]["annotations"]["argocd.argoproj.io/tracking-id"] = json!("jobs:batch/Job:ml/train");
-        assert_eq!(edit(&now, &mirror_of(&job()), Carried::default()), None);
+        assert_eq!(whole(&now, &mirror_of(&job())), None);
     }
 }

@@ -83,6 +83,8 @@ impl Sighting {
 pub struct Memory {
     /// The manager acknowledged a placement of that epoch, which this process sent at that (monotonic) time.
     pub acknowledged: Option<(u32, Duration)>,
+    /// This process placed it before anybody else did.
+    pub placed_first: bool,
     /// When (monotonic) the manager took a placement and did not keep it.
     pub unkept: Option<Duration>,
     /// ABSENT: the worker answered a fresh read with 404.

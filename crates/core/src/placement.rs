@@ -38,6 +38,8 @@ pub struct WorkerView {
     pub minor: Option<u32>,
     /// It does not answer what is asked of it, though it can be watched.
     pub struggling: bool,
+    /// Its server failed at a mirror: until then (monotonic) it is the last choice.
+    pub failing_until: Option<Duration>,
     /// Whether we can talk to it.
     pub link: Link,
     /// What it has of kinds other than Job, by the name of the kind.
@@ -273,10 +275,11 @@ pub fn choose(choice: Choice<'_>) -> Result<Decision, Unplaceable> {
     let chosen = fit
         .filter_map(|(name, worker)| Some((name, worker, worker.live_identity()?)))
         .min_by_key(|(name, worker, _)| {
-            // One that refused before is asked again only where nobody else fits.
+            // One that refused before, or has just failed at another one, is asked only where nobody else fits.
             let refused_before = choice.refusals.contains_key(*name);
+            let failing = worker.failing_until.is_some_and(|until| until > choice.now);
             let weight = Reverse(policy.weight(&worker.labels));
-            (refused_before, weight, worker.unfinished, tie_break(&choice.workload.uid, name))
+            (refused_before || failing, weight, worker.unfinished, tie_break(&choice.workload.uid, name))
         })
         .map(|(name, _, identity)| Chosen { worker: name.clone(), identity: identity.to_owned() });
     Ok(Decision { chosen, verdicts })

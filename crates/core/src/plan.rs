@@ -48,6 +48,7 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
     }
     let mut actions = match phase {
         Phase::NotOurs | Phase::Gone => return Vec::new(),
+        Phase::Leaving if let Some(end) = case.last_word().filter(|_| activity.is_none()) => return vec![end],
         Phase::Leaving => return let_go(known, around),
         Phase::Finished => {
             if let Some(activity) = activity.filter(|_| case.is_ended_by_another()) {
@@ -184,19 +185,20 @@ impl Case<'_> {
     }
 
     /// A label is all that speaks of a placement, and most likely it was copied along with a manifest: nothing to be alarmed
-    /// at. It is clear as soon as the worker that it names was seen, so one that is being asked is no news.
+    /// at. It is clear as soon as the worker that it names was seen, so one that is being asked is no news for a while.
     fn tell_labelled(&self) -> Vec<Action> {
-        match hiding_place(self.workload, self.around.workers) {
-            Some((name, worker)) if !worker.is_being_asked(&self.workload.kind()) => {
-                let message = format!(
-                    "its label {} says that it was placed on worker {name}, which is out of sight and may run it; it waits \
-                     until that worker is seen; if the label was copied from another object, remove it",
-                    api::labels::WORKER
-                );
-                self.tell(false, api::conditions::REASON_RECORD_LOST, message)
-            }
-            _ => Vec::new(),
+        let Some((name, worker)) = hiding_place(self.workload, self.around.workers) else { return Vec::new() };
+        if let Some(news) = self.news_at()
+            && worker.is_being_asked(&self.workload.kind())
+        {
+            return vec![Action::WakeAt(news)];
         }
+        let message = format!(
+            "its label {} says that it was placed on worker {name}, which is out of sight and may run it; it waits until \
+             that worker is seen; if the label was copied from another object, remove it",
+            api::labels::WORKER
+        );
+        self.tell(false, api::conditions::REASON_RECORD_LOST, message)
     }
 }
 

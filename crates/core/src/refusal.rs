@@ -47,15 +47,18 @@ pub const fn is_unavailable(code: u16) -> bool {
     matches!(code, 503 | 504)
 }
 
-/// How often a worker's server has failed at the mirror of one placement.
+/// How often a worker's server has failed at the mirror of one placement, to create or to change it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Failures {
     epoch: u32,
     times: u32,
 }
 
-/// So many failures are no accident. They come within a second: whoever waits for more holds a create slot.
+/// So many failures are no accident. As a rule they come within a second: whoever waits for more holds a create slot.
 const ENOUGH_FAILURES: u32 = 3;
+
+/// So long a server that failed over and over again is given a rest.
+pub const FAILING_PAUSE: Duration = Duration::from_secs(60);
 
 /// The longest pause. Permissions, quotas and versions are changed by people, who will not wait longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
@@ -95,10 +98,11 @@ impl Ground {
         })
     }
 
-    /// The longest pause. What is being removed is gone any moment.
+    /// The longest pause. What is being removed is gone any moment, and a server that was mended says so to nobody.
     const fn longest_pause(self) -> Duration {
         match self {
             Self::BeingRemoved => Duration::from_secs(5),
+            Self::Failing => FAILING_PAUSE,
             _ => LONGEST_PAUSE,
         }
     }

@@ -162,6 +162,11 @@ impl Workload {
         self.placed.as_ref().is_some_and(|told| told.holds)
     }
 
+    /// Whether nothing speaks of a placement, not even an old one.
+    pub fn is_new(&self) -> bool {
+        self.record == Record::None && self.worker_label.is_none() && !self.is_said_to_be_placed()
+    }
+
     /// Whether its user holds it back. With nothing to complete there is nothing to hold back: the built-in controller ends
     /// such a Job at once.
     pub fn is_held_back(&self) -> bool {

@@ -26,13 +26,16 @@ pub(crate) enum Outcome {
     Awake,
     /// It did not, or only that it cannot.
     Unanswered,
+    /// Nothing was asked of it after all.
+    Unasked,
 }
 
 #[derive(Debug)]
 pub(crate) struct Breaker {
     state: Mutex<State>,
     opened: Notify,
-    closed: Notify,
+    /// Somebody may be let through, who had to wait.
+    freed: Notify,
 }
 
 #[derive(Debug)]
@@ -46,13 +49,13 @@ struct State {
 impl Breaker {
     pub(crate) fn new(seed: u64) -> Self {
         let state = State { unanswered: 0, open_until: None, pauses: Backoff::new(FIRST_PAUSE, LAST_PAUSE, seed) };
-        Self { state: Mutex::new(state), opened: Notify::new(), closed: Notify::new() }
+        Self { state: Mutex::new(state), opened: Notify::new(), freed: Notify::new() }
     }
 
     /// Waits until a request may be sent.
     pub(crate) async fn pass(&self) {
         loop {
-            let closed = self.closed.notified();
+            let freed = self.freed.notified();
             let until = {
                 let mut state = self.lock();
                 match state.open_until {
@@ -66,7 +69,7 @@ impl Breaker {
                 }
             };
             tokio::select! { biased;
-                () = closed => {}
+                () = freed => {}
                 () = tokio::time::sleep_until(until) => {}
             }
         }
@@ -117,13 +120,21 @@ impl Breaker {
                 self.opened.notify_waiters();
                 true
             }
+            Outcome::Unasked => {
+                // Whoever was let through has found out nothing: the next one shall.
+                if state.open_until.is_some() {
+                    state.open_until = Some(Instant::now());
+                    self.freed.notify_waiters();
+                }
+                false
+            }
         }
     }
 
     fn close(&self, state: &mut State) -> bool {
         let was_open = state.open_until.take().is_some();
         if was_open {
-            self.closed.notify_waiters();
+            self.freed.notify_waiters();
         }
         was_open
     }
@@ -208,6 +219,23 @@ mod tests {
             () = breaker.neglected() => panic!("a request was about to be sent"),
             () = requests => {}
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn those_who_turn_out_to_want_nothing_do_not_hold_up_the_one_who_does() {
+        let breaker = Breaker::new(1);
+        open(&breaker);
+        for _ in 0..10 {
+            breaker.pass().await;
+            assert!(!breaker.learn(Outcome::Unanswered));
+        }
+        let turns = (0..64).map(|_| async {
+            breaker.pass().await;
+            breaker.learn(Outcome::Unasked);
+        });
+        let all = tokio::time::timeout(LAST_PAUSE, futures::future::join_all(turns)).await;
+        assert!(all.is_ok() && breaker.is_open());
+        assert!(passes(&breaker).await, "nobody has asked yet how it is");
     }
 
     #[tokio::test(start_paused = true)]

@@ -11,7 +11,8 @@ use bytes::Bytes;
 use jobferry_core::{
     action::Action,
     custom::KindRef,
-    refusal::{Ground, is_unavailable},
+    record::Placement,
+    refusal::{Failures, Ground, is_unavailable},
     time::WRITE_DEADLINE,
     workload::{Mirror, Workload},
 };
@@ -150,6 +151,23 @@ fn log(what: &'static str, uid: &str, error: &dyn std::fmt::Display) -> Unfinish
 fn failed(what: &'static str, uid: &str, error: &CallError) -> Unfinished {
     log(what, uid, error);
     if goes_unanswered(error) { Unfinished::Unanswered } else { Unfinished::Again }
+}
+
+/// Whether the worker's server fails at the mirror of this placement over and over again, and how: it answers so, or does not
+/// answer in time though it answers other things in between (a webhook that hangs). Somebody must be told then.
+fn failing(shared: &Arc<Shared>, uid: &str, placement: &Placement, error: &CallError) -> Option<String> {
+    let why = match error {
+        CallError::Refused(refusal) if Ground::is_failure(refusal.code) => refusal.message.clone(),
+        CallError::Deadline(_) => error.to_string(),
+        _ => return None,
+    };
+    let mut refused = false;
+    shared.index.remember(uid, |memory| {
+        let failures = Failures::after(memory.failures, placement.epoch);
+        memory.failures = Some(failures);
+        refused = failures.are_refusal();
+    });
+    refused.then_some(why)
 }
 
 /// Whether the worker did not answer, or only that it cannot.

@@ -89,7 +89,7 @@ struct State {
     /// Which worker has which identity; kept while it is away.
     identities: BTreeMap<String, String>,
     /// The manager's answer to a placement: the whole Job, from which the mirror is made without another read.
-    fresh: HashMap<Uid, Bytes>,
+    fresh: HashMap<Uid, (String, Bytes)>,
 }
 
 /// What a dispatcher's term of leadership is like.
@@ -294,15 +294,17 @@ impl Index {
         waiting.take_free_slots(workers)
     }
 
-    pub(crate) fn keep_fresh(&self, uid: &str, job: Bytes) {
+    pub(crate) fn keep_fresh(&self, uid: &str, version: &str, job: Bytes) {
         let mut state = self.lock();
         if state.workloads.contains_key(uid) {
-            state.fresh.insert(uid.to_owned(), job);
+            state.fresh.insert(uid.to_owned(), (version.to_owned(), job));
         }
     }
 
-    pub(crate) fn take_fresh(&self, uid: &str) -> Option<Bytes> {
-        self.lock().fresh.remove(uid)
+    /// What was kept, if it is still the workload's last version.
+    pub(crate) fn take_fresh(&self, uid: &str, version: &str) -> Option<Bytes> {
+        let (kept, job) = self.lock().fresh.remove(uid)?;
+        (kept == version).then_some(job)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {

@@ -189,7 +189,7 @@ pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, client: &Cli
             breaker.pass().await;
             let outcome = worker_turn(&shared, &queue, &worker, (&client, &connection), &uid).await;
             queue.done(&uid);
-            if outcome.is_some_and(|outcome| breaker.learn(outcome)) {
+            if breaker.learn(outcome) {
                 note_breaker(&shared, &worker, &breaker);
             }
         }
@@ -271,17 +271,17 @@ async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
     }
 }
 
-/// Returns what came of the requests to the worker, if there were any.
+/// Returns what came of the requests to the worker.
 async fn worker_turn(
     shared: &Arc<Shared>,
     queue: &Queue<Uid>,
     name: &str,
     (client, connection): (&Client, &CancellationToken),
     uid: &Uid,
-) -> Option<Outcome> {
+) -> Outcome {
     let Planned { actions, workload } = shared.index.plan(uid, shared.term, shared.clock.now());
     shared.lanes.offer_free_slots();
-    let (nothing_to_do, mut failed, mut outcome) = (actions.is_empty(), false, None);
+    let (nothing_to_do, mut failed, mut outcome) = (actions.is_empty(), false, Outcome::Unasked);
     for action in actions {
         if !shared.leadership.holds() {
             failed = true;
@@ -293,12 +293,12 @@ async fn worker_turn(
             failed |= done.is_err();
             outcome = match done {
                 Err(Unfinished::Unasked) => outcome,
-                Err(Unfinished::Unanswered) => Some(Outcome::Unanswered),
+                Err(Unfinished::Unanswered) => Outcome::Unanswered,
                 Err(Unfinished::Stranger) => {
                     connection.cancel();
-                    return None;
+                    return Outcome::Unasked;
                 }
-                Ok(()) | Err(Unfinished::Again) => Some(Outcome::Answered),
+                Ok(()) | Err(Unfinished::Again) => Outcome::Answered,
             };
         }
     }

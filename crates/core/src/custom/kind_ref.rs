@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::{read_mirror, read_workload};
 use crate::{
-    forward,
+    forward::{self, Share},
     kind::{Kind, Unmirrorable},
     mirror::{self, NotAJob},
     record::{Carried, Placement},
@@ -103,11 +103,18 @@ impl KindRef {
         })
     }
 
-    /// The patch that brings a mirror up to date with its user's object.
-    pub fn edit(&self, object: &Value, mirror: &Value, carried: Carried) -> Result<Option<Value>, NoMirror> {
+    /// The patch that brings a mirror up to date with its user's object, in so far.
+    pub fn edit(
+        &self,
+        object: &Value,
+        mirror: &Value,
+        carried: Carried,
+        share: Share,
+    ) -> Result<Option<Value>, NoMirror> {
         Ok(match self {
-            Self::Job => forward::edit(object, mirror, carried),
-            Self::Custom(kind) => kind.edit(object, mirror)?,
+            Self::Job => forward::edit(object, mirror, carried, share),
+            Self::Custom(kind) if share == Share::Everything => kind.edit(object, mirror)?,
+            Self::Custom(_) => None,
         })
     }
 

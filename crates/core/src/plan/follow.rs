@@ -8,7 +8,7 @@ use crate::{
     claim::Misfit,
     knowledge::Sighting,
     project::{announced, project},
-    record::Placement,
+    record::{Placement, Record},
     time::STATUS_INTERVAL,
     workload::{Mirror, Told},
 };
@@ -87,6 +87,20 @@ impl Case<'_> {
     /// workload's, and nothing else may be started. Most of them come from creates that were answered too late.
     pub(super) fn copy_end_from_before(&self, at: &Placement) -> Option<Vec<Action>> {
         self.end_from_before().map(|mirror| self.copy_status(at, mirror))
+    }
+
+    /// The end of a workload whose deletion was asked for, and which somebody's finalizer keeps until they have seen it.
+    pub(super) fn last_word(&self) -> Option<Action> {
+        let Record::Placed(at) = &self.workload.record else { return None };
+        let (known, workload) = (self.known, self.workload);
+        let is_refused = known.memory.status_refused.as_ref() == Some(&workload.resource_version);
+        if !workload.is_ours() || workload.is_finished() || is_refused {
+            return None;
+        }
+        let actions = self.copy_end_from_before(at)?;
+        actions
+            .into_iter()
+            .find(|action| matches!(action, Action::WriteStatus { .. } | Action::WriteCustomStatus { .. }))
     }
 
     /// A mirror whose end was seen, whether or not it is still there.

@@ -13,7 +13,8 @@ impl Case<'_> {
             return actions;
         }
         let still_there = matches!(self.known.mirrors.get(&at.worker), Some(Sighting::Present(_)));
-        if !reachable {
+        // What is proved to be off a worker does not wait for it.
+        if !reachable && (still_there || !self.is_absent(at)) {
             return self.tell_out_of_sight(at);
         }
         if still_there {

@@ -66,7 +66,7 @@ impl Case<'_> {
     }
 
     /// When (monotonic) it is news all the same that it waits; `None`: it is.
-    fn news_at(&self) -> Option<Duration> {
+    pub(super) fn news_at(&self) -> Option<Duration> {
         let now = self.around.now.monotonic;
         let news = self.known.memory.waiting_since.unwrap_or(now) + WAITING_INTERVAL;
         (news > now).then_some(news)

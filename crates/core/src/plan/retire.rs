@@ -58,10 +58,11 @@ pub(super) fn let_go(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action>
         .collect()
 }
 
-/// From when (monotonic) on no create can land any more: none of an earlier leader, none of ours without an answer, and,
-/// where several dispatchers work at once, none of another one.
+/// From when (monotonic) on no create can land any more: none of an earlier leader (which has placed it, then), none of ours
+/// without an answer, and, where several dispatchers work at once, none of another one.
 pub(super) fn quiet_from(known: &Knowledge, around: Surroundings<'_>) -> Duration {
-    doubtful_until(known, around).max(around.leading_since + QUARANTINE)
+    let doubtful = doubtful_until(known, around);
+    if known.memory.placed_first { doubtful } else { doubtful.max(around.leading_since + QUARANTINE) }
 }
 
 /// The same, as far as creates go that this process has a reason to expect.

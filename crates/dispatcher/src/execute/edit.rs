@@ -3,15 +3,22 @@
 use std::sync::Arc;
 
 use jobferry_core::{
-    action::MirrorRef, forward, record::Record, refusal::Refusal, time::WRITE_DEADLINE, workload::Workload,
+    action::MirrorRef,
+    forward::{self, Share},
+    record::{Placement, Record},
+    refusal::{Ground, Refusal},
+    time::WRITE_DEADLINE,
+    workload::Workload,
 };
 use jobferry_kubeio::{self as kubeio, Patch};
 use serde_json::Value;
 
-use super::{Asked, Unfinished, decode, decode_workload, failed, ground_of, log, mirror::learn, name_of, read_raw};
+use super::{
+    Asked, Unfinished, decode, decode_workload, failed, failing, ground_of, log, mirror::learn, name_of, read_raw,
+};
 use crate::{Shared, paths};
 
-/// Sends the last edit. Both objects are read whole: the index keeps only fingerprints.
+/// Sends the last edit, or as much of it as the worker takes. Both objects are read whole: the index keeps only fingerprints.
 pub(super) async fn forward(
     shared: &Arc<Shared>,
     asked: Asked<'_>,
@@ -33,35 +40,66 @@ pub(super) async fn forward(
     if !is(&job, uid) || !is(&current, &mirror.uid) {
         return Err(Unfinished::Again);
     }
-    let edit = kind.edit(&job, &current, at.carried).map_err(|error| log("make the edit", uid, &error))?;
-    let Some(edit) = edit else {
-        // The view was old. If it was not, the next look must not follow at once.
-        shared.lanes.plan_all(shared.index.apply_workload(decode_workload(shared, &kind, &read)?));
-        learn(shared, &kind, asked, &stored)?;
-        return Err(Unfinished::Again);
-    };
-    let body = edit.to_string().into_bytes();
-    let outcome = kubeio::patch(asked.client, &paths::by_us(&path), Patch::Merge, body, WRITE_DEADLINE).await;
-    match outcome.inspect_err(|error| shared.metrics().worker_write_failed(worker, error)) {
-        Ok(answer) => {
-            tracing::info!(job = name_of(workload), worker, "edit forwarded");
-            shared.index.remember(uid, |memory| memory.edit_refused = None);
-            learn(shared, &kind, asked, &answer)
-        }
-        Err(error) if error.is_conflict() || error.is_not_found() => Err(Unfinished::Again),
-        Err(error) => match ground_of(&error) {
-            Some((ground, why)) => {
-                tracing::warn!(job = name_of(workload), worker, why, "the worker refuses an edit");
-                let now = shared.clock.now().monotonic;
+    let mut refused = None;
+    for share in Share::ALL {
+        let edit = kind.edit(&job, &current, at.carried, share).map_err(|error| log("make the edit", uid, &error))?;
+        let Some(edit) = edit.filter(|edit| refused.as_ref() != Some(edit)) else { continue };
+        let body = edit.to_string().into_bytes();
+        let outcome = kubeio::patch(asked.client, &paths::by_us(&path), Patch::Merge, body, WRITE_DEADLINE).await;
+        let error = match outcome.inspect_err(|error| shared.metrics().worker_write_failed(worker, error)) {
+            Ok(answer) => {
+                tracing::info!(job = name_of(workload), worker, ?share, "edit forwarded");
                 shared.index.remember(uid, |memory| {
-                    let before = memory.edit_refused.take().filter(|before| before.0 == digest);
-                    let before = before.map(|before| before.1);
-                    let refusal = Refusal::after(before.as_ref(), at.epoch, ground, why, now);
-                    memory.edit_refused = Some(Box::new((digest, refusal)));
+                    memory.failures = None;
+                    memory.edit_refused = memory.edit_refused.take().filter(|_| refused.is_some());
                 });
-                Ok(())
+                return learn(shared, &kind, asked, &answer);
             }
-            None => Err(failed("forward an edit", uid, &error)),
-        },
+            Err(error) if error.is_conflict() || error.is_not_found() => return Err(Unfinished::Again),
+            Err(error) => error,
+        };
+        match ground_of(&error) {
+            Some((ground, why)) => {
+                if refused.is_none() {
+                    refuse(shared, workload, at, digest, ground, why);
+                }
+                // What the server does not accept may be a part of it only.
+                if ground != Ground::Invalid {
+                    return Ok(());
+                }
+                refused = Some(edit);
+            }
+            None => {
+                if let Some(why) = failing(shared, uid, at, &error) {
+                    refuse(shared, workload, at, digest, Ground::Failing, why);
+                    shared.lanes.plan_all([uid.clone()]);
+                }
+                return Err(failed("forward an edit", uid, &error));
+            }
+        }
     }
+    if refused.is_some() {
+        return Ok(());
+    }
+    // The view was old. If it was not, the next look must not follow at once.
+    shared.lanes.plan_all(shared.index.apply_workload(decode_workload(shared, &kind, &read)?));
+    learn(shared, &kind, asked, &stored)?;
+    Err(Unfinished::Again)
+}
+
+fn refuse(
+    shared: &Arc<Shared>,
+    workload: &Workload,
+    at: &Placement,
+    digest: forward::Digest,
+    ground: Ground,
+    why: String,
+) {
+    tracing::warn!(job = name_of(workload), worker = at.worker, why, "the worker refuses an edit");
+    let now = shared.clock.now().monotonic;
+    shared.index.remember(&workload.uid, |memory| {
+        let before = memory.edit_refused.take().filter(|before| before.0 == digest).map(|before| before.1);
+        let refusal = Refusal::after(before.as_ref(), at.epoch, ground, why, now);
+        memory.edit_refused = Some(Box::new((digest, refusal)));
+    });
 }

@@ -38,12 +38,13 @@ pub(super) async fn record_placement(
     shared.index.remember(uid, |memory| {
         // One that was not kept leads to nothing, and what is placed next need not wait for it.
         memory.acknowledged = kept.then_some((epoch, sent)).or(memory.acknowledged);
+        memory.placed_first |= kept && workload.is_new();
         memory.unkept = (!kept).then_some(sent);
         memory.absent = None;
         memory.no_stray_in = None;
     });
     if kept && !placement.moving && placement.mirror.is_none() {
-        shared.index.keep_fresh(uid, answer);
+        shared.index.keep_fresh(uid, &stored.resource_version, answer);
     }
     shared.lanes.plan_all(shared.index.apply_workload(stored));
     if !kept {

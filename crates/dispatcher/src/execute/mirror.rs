@@ -10,7 +10,7 @@ use jobferry_core::{
     knowledge::Absence,
     placement::WorkerView,
     record::{Placement, Record},
-    refusal::{Failures, Ground, Refusal},
+    refusal::{FAILING_PAUSE, Ground, Refusal},
     time::{CREATE_WINDOW, WRITE_DEADLINE},
     workload::Workload,
 };
@@ -20,8 +20,8 @@ use serde::{Deserialize, de::IgnoredAny};
 use serde_json::{Value, json};
 
 use super::{
-    Asked, Unfinished, decode, decode_mirror, decode_workload, discard::discard, failed, ground_of, log, name_of,
-    read_raw,
+    Asked, Unfinished, decode, decode_mirror, decode_workload, discard::discard, failed, failing, ground_of, log,
+    name_of, read_raw,
 };
 use crate::{Shared, link, paths};
 
@@ -33,7 +33,7 @@ pub(super) async fn create(
 ) -> Result<(), Unfinished> {
     let (uid, kind) = (&workload.uid, workload.kind());
     let path = kind.object(&workload.namespace, &workload.name);
-    let job = match shared.index.take_fresh(uid) {
+    let job = match shared.index.take_fresh(uid, &workload.resource_version) {
         Some(answer) => answer,
         None => read_raw(&shared.manager, &path).await.map_err(|error| {
             log("read the workload to mirror", uid, &error);
@@ -69,26 +69,19 @@ pub(super) async fn create(
         // Ours of an earlier attempt, or somebody else's: a fresh read tells.
         Err(error) if error.is_already_exists() => look_for(shared, asked, workload, Some(&mirror)).await,
         Err(error) => {
-            if let Some((ground, why)) = ground_of(&error).or_else(|| failing(shared, uid, placement, &error)) {
+            if let Some((ground, why)) = ground_of(&error) {
                 refuse(shared, uid, placement, ground, why);
                 return Ok(());
+            }
+            // It may have created the mirror all the same, so the doubt stays; but it is better to go elsewhere.
+            if let Some(why) = failing(shared, uid, placement, &error) {
+                shared.index.note_failing(&placement.worker, Some(now.monotonic + FAILING_PAUSE));
+                refuse(shared, uid, placement, Ground::Failing, why);
+                shared.lanes.plan_all([uid.clone()]);
             }
             Err(failed("create the mirror", uid, &error))
         }
     }
-}
-
-/// The worker's server answers that it failed. It may have created the mirror all the same, so the doubt stays; but after a
-/// few times somebody must be told, and it is better to go elsewhere.
-fn failing(shared: &Arc<Shared>, uid: &str, placement: &Placement, error: &CallError) -> Option<(Ground, String)> {
-    let refusal = error.refusal().filter(|refusal| Ground::is_failure(refusal.code))?;
-    let mut refused = false;
-    shared.index.remember(uid, |memory| {
-        let failures = Failures::after(memory.failures, placement.epoch);
-        memory.failures = Some(failures);
-        refused = failures.are_refusal();
-    });
-    refused.then(|| (Ground::Failing, refusal.message.clone()))
 }
 
 fn same_placement(record: &Record, placement: &Placement) -> bool {
@@ -111,6 +104,8 @@ async fn accept(
         return discard(shared, asked, workload, placement, &MirrorRef::from(&mirror), misfit).await;
     }
     tracing::info!(job = name_of(workload), worker, "mirror created");
+    shared.index.note_failing(worker, None);
+    shared.index.remember(uid, |memory| memory.failures = None);
     shared.metrics().mirrored(uid);
     shared.lanes.plan_all(shared.index.hear_of_mirror(worker, mirror, asked.lists));
     Ok(())

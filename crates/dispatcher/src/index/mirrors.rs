@@ -206,8 +206,9 @@ impl State {
         if is_discarded(known, &last) || !bears_name(known, &last) {
             return None;
         }
-        // The end of an old mirror says nothing about a new one of the same name.
-        if known.mirrors.get(worker).is_some_and(|seen| uid_of(seen) != last.uid || overtakes(seen, &last)) {
+        // The end of an old mirror says nothing about a new one of the same name; and a result that was seen stays one.
+        let is_past = |seen: &Sighting| overtakes(seen, &last) || (seen.mirror().is_finished() && !last.is_finished());
+        if known.mirrors.get(worker).is_some_and(|seen| uid_of(seen) != last.uid || is_past(seen)) {
             return None;
         }
         self.change(&uid, |known| {

@@ -1,6 +1,6 @@
 //! What is known of workers.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, time::Duration};
 
 use jobferry_api::MissingKind;
 use jobferry_core::{
@@ -84,6 +84,13 @@ impl Index {
         touched.sort_unstable();
         touched.dedup();
         touched
+    }
+
+    /// Whether this worker's server fails at mirrors. What is placed already is not concerned, and what waits has chosen.
+    pub(crate) fn note_failing(&self, name: &str, until: Option<Duration>) {
+        if let Some(worker) = self.lock().workers.get_mut(name) {
+            worker.failing_until = until;
+        }
     }
 
     /// Nobody watches the mirrors of this kind any more, on any worker.

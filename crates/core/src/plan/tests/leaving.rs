@@ -16,6 +16,34 @@ fn a_deleted_workload_takes_its_mirror_along() {
 }
 
 #[test]
+fn whoever_keeps_a_deleted_workload_until_its_end_is_told_that_end_first() {
+    let deleting = || {
+        let held = world().placed(&placement()).job("/metadata/deletionTimestamp", json!("2026-11-15T10:00:00Z"));
+        held.mirror_on("eu-1", complete())
+    };
+    let plan = deleting().plan();
+    let [Action::WriteStatus { status, .. }] = plan.as_slice() else { panic!("{plan:?}") };
+    assert!(conditions::is_true(status.conditions.as_deref().unwrap(), "Complete"));
+    let version = deleting().job["metadata"]["resourceVersion"].as_str().map(str::to_owned);
+    let refused = deleting().remembering(Memory { status_refused: version, ..Memory::default() }).plan();
+    assert!(
+        !refused.iter().any(Action::writes_workload),
+        "what the manager does not take holds nobody up: {refused:?}"
+    );
+}
+
+#[test]
+fn the_name_of_what_this_process_placed_first_is_free_as_soon_as_it_is_gone() {
+    let gone = |placed_first| {
+        let memory = Memory { gone: Some(gone_at(42)), placed_first, ..Memory::default() };
+        let world = World { leading_since: NOW.monotonic, ..world() };
+        world.without_workload().mirror_on("eu-1", complete()).remembering(memory).plan()
+    };
+    assert_eq!(gone(false), [Action::WakeAt(NOW.monotonic + QUARANTINE)], "an earlier leader may have placed it");
+    assert_eq!(gone(true), [delete_on("eu-1")]);
+}
+
+#[test]
 fn an_orphan_is_removed_only_after_the_manager_proved_its_owner_gone() {
     let orphan = || world().without_workload().mirror_on("eu-1", running());
     assert_eq!(orphan().plan(), [Action::ProveGone { namespace: "ml".into(), name: "train".into() }]);
