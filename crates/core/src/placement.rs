@@ -25,6 +25,10 @@ use crate::{
 /// How many creates may be under way to one worker. A worker that hangs collects this many workloads and no more.
 pub const CREATE_SLOTS: u32 = 64;
 
+/// So long a worker whose server failed at a mirror is the last choice: whoever is placed there finds out how it is, and loses
+/// a few minutes if it is no better.
+pub const LAST_CHOICE: Duration = Duration::from_secs(300);
+
 /// A worker as placement sees it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct WorkerView {

@@ -57,9 +57,6 @@ pub struct Failures {
 /// So many failures are no accident. As a rule they come within a second: whoever waits for more holds a create slot.
 const ENOUGH_FAILURES: u32 = 3;
 
-/// So long a server that failed over and over again is given a rest.
-pub const FAILING_PAUSE: Duration = Duration::from_secs(60);
-
 /// The longest pause. Permissions, quotas and versions are changed by people, who will not wait longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
@@ -102,7 +99,7 @@ impl Ground {
     const fn longest_pause(self) -> Duration {
         match self {
             Self::BeingRemoved => Duration::from_secs(5),
-            Self::Failing => FAILING_PAUSE,
+            Self::Failing => Duration::from_secs(60),
             _ => LONGEST_PAUSE,
         }
     }

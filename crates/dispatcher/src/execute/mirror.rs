@@ -8,9 +8,9 @@ use jobferry_core::{
     claim::{self, Whose},
     custom::KindRef,
     knowledge::Absence,
-    placement::WorkerView,
+    placement::{LAST_CHOICE, WorkerView},
     record::{Placement, Record},
-    refusal::{FAILING_PAUSE, Ground, Refusal},
+    refusal::{Ground, Refusal},
     time::{CREATE_WINDOW, WRITE_DEADLINE},
     workload::Workload,
 };
@@ -75,7 +75,7 @@ pub(super) async fn create(
             }
             // It may have created the mirror all the same, so the doubt stays; but it is better to go elsewhere.
             if let Some(why) = failing(shared, uid, placement, &error) {
-                shared.index.note_failing(&placement.worker, Some(now.monotonic + FAILING_PAUSE));
+                shared.index.note_failing(&placement.worker, Some(now.monotonic + LAST_CHOICE));
                 refuse(shared, uid, placement, Ground::Failing, why);
                 shared.lanes.plan_all([uid.clone()]);
             }

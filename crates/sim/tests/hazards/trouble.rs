@@ -5,6 +5,7 @@ use std::time::Duration;
 use jobferry_sim::stage::{Stage, job};
 use jobferry_sim::{JobFacts, Truth};
 use jobferry_testkit::fault::{Fate, WatchFate};
+use serde_json::json;
 
 use crate::{MANAGER, creates_on, prefer_w1};
 
@@ -50,6 +51,46 @@ fn a_worker_that_fails_at_every_create_is_left_for_one_that_does_not() {
         stage.until_ended("train", "Complete").await;
         assert_eq!((creates_on(stage, "w1"), creates_on(stage, "w2")), (0, 1));
         stage.settle().await;
+    });
+}
+
+#[test]
+fn a_worker_at_which_every_create_hangs_is_left_for_one_at_which_none_does() {
+    Stage::play(2, async |stage: &Stage| {
+        prefer_w1(stage).await;
+        stage.start("d1");
+        stage.wait(5).await;
+        stage.fate(("d1", "w1"), "POST /jobs", 1000, Fate::Lost);
+        stage.submit(&job("train", 1)).await;
+        stage.until("the user is told", |truth| is_told(truth, "train", "Refused")).await;
+        stage.until_ended("train", "Complete").await;
+        assert_eq!((creates_on(stage, "w1"), creates_on(stage, "w2")), (0, 1));
+        let others = ["a", "b", "c", "d"];
+        for name in others {
+            stage.submit(&job(name, 1)).await;
+        }
+        stage.wait(5).await;
+        assert_eq!(creates_on(stage, "w2"), 5, "whoever can goes elsewhere at once");
+        stage.clear_fates();
+        stage.settle().await;
+    });
+}
+
+#[test]
+fn an_edit_at_which_the_worker_fails_over_and_over_again_is_told() {
+    Stage::play(1, async |stage: &Stage| {
+        stage.start("d1");
+        stage.wait(5).await;
+        stage.submit(&job("train", 600)).await;
+        let runs =
+            |truth: &Truth| truth.job(MANAGER, "train").is_some_and(|job| !truth.running_in(&job.uid).is_empty());
+        stage.until("it runs", runs).await;
+        stage.fate(("d1", "w1"), "PATCH /train", 1000, Fate::Refused(500));
+        stage.edit_job(MANAGER, "train", json!({"spec": {"suspend": true}})).await;
+        let told = |job: &JobFacts| job.told.as_ref().is_some_and(|(_, why)| why == "EditRefused");
+        stage.until("the user is told", |truth| truth.job(MANAGER, "train").is_some_and(told)).await;
+        stage.clear_fates();
+        stage.until("it stops", |truth| !runs(truth)).await;
     });
 }
 

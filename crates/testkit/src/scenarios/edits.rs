@@ -100,6 +100,35 @@ pub async fn an_edit_that_the_worker_refuses_is_told(fleet: &Fleet) -> Outcome {
         condition(&job, conditions::PLACED).and_then(|condition| condition.message.clone()).unwrap_or_default();
     assert!(message.contains("completions"), "{message}");
     assert!(!is_complete(&job));
+    // What comes after it is not refused with it.
+    manager.change("steady", &json!({"spec": {"suspend": true}})).await?;
+    worker.until("steady", "stopped", |mirror| is_suspended(mirror) && has_active(0)(mirror)).await?;
+    Ok(())
+}
+
+/// An Indexed Job is widened in two steps, because its indexes change in tandem with its pods only. What was changed while
+/// nobody looked is not sent as one step.
+pub async fn edits_that_are_legal_one_after_the_other_reach_the_mirror_so(fleet: &Fleet) -> Outcome {
+    let namespace = fleet.namespace("stepping").await?;
+    let manager = namespace.manager();
+    let manifest = JobManifest::delegated("wide")
+        .spec("completionMode", json!("Indexed"))
+        .spec("completions", json!(2))
+        .spec("parallelism", json!(2))
+        .runs_for_ever();
+    manager.create(manifest.manifest()).await?;
+    manager.until("wide", "two pods", has_active(2)).await?;
+    let (_, worker) = placed(&namespace, "wide").await?;
+    fleet.stop_dispatchers().await;
+    manager.change("wide", &json!({"spec": {"completions": 4, "parallelism": 4}})).await?;
+    manager.change("wide", &json!({"spec": {"parallelism": 1}})).await?;
+    fleet.start_dispatcher().await;
+    let is_done = |mirror: &Job| {
+        let spec = mirror.spec.as_ref();
+        spec.is_some_and(|spec| (spec.completions, spec.parallelism) == (Some(4), Some(1)))
+    };
+    worker.until("wide", "wider, with one pod", is_done).await?;
+    manager.until("wide", "one pod", has_active(1)).await?;
     Ok(())
 }
 

@@ -66,6 +66,7 @@ macro_rules! for_each_scenario {
         $test!(edits_of_a_running_job_reach_its_mirror);
         $test!(what_the_worker_does_to_a_mirror_is_reported_not_fought);
         $test!(an_edit_that_the_worker_refuses_is_told);
+        $test!(edits_that_are_legal_one_after_the_other_reach_the_mirror_so);
         $test!(the_template_of_a_suspended_job_is_edited_on_its_worker_too);
         $test!(i01_one_worker_gets_the_job_and_keeps_its_finished_mirror);
         $test!(i02_a_mirror_that_somebody_changed_goes_on_and_its_end_counts);
