@@ -71,8 +71,11 @@ pub(super) fn start_time(
     let stopped = !finished && is_true(seen, SUSPENDED);
     let started = mirror.start_time.as_ref().filter(|_| !stopped).map(|time| Time(whole_seconds(time.0)));
     if spec.suspended {
-        // A Job that looks started cannot be edited by the tools that queue it, and cannot start anew on an old server.
-        return if finished { started.or(kept) } else { None };
+        if finished {
+            return started.or(kept);
+        }
+        // No start appears: a queue that took it away, to be able to edit the Job, does not get it back.
+        return kept.filter(|_| rules.keeps_start_of_suspended());
     }
     let resumes = is_true(conditions_of(stored), SUSPENDED)
         && find(next, SUSPENDED).is_some_and(|condition| condition.status == conditions::FALSE);
