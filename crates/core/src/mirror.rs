@@ -16,6 +16,9 @@ use crate::{
 /// where none is set cannot make the result vanish, and a manager that is gone for good leaves nothing for ever.
 const MIRROR_TTL_SECONDS: u32 = 30 * 24 * 3600;
 
+/// The longest value of a label. A server that makes the selector writes the Job's name into labels of its pods.
+const LABEL_MAX_BYTES: usize = 63;
+
 /// The user's object is not a Job that can be mirrored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the stored Job has no `{0}`")]
@@ -40,6 +43,12 @@ pub fn mirror_of(job: &Value, placement: &Placement, origin: &str) -> Result<Val
     let mut spec = job.get("spec").and_then(Value::as_object).ok_or(NotAJob("spec"))?.clone();
     for field in ["managedBy", "selector", "manualSelector"] {
         spec.remove(field);
+    }
+    // A user may choose a longer name together with a selector. That selector may match pods of others on the worker; the
+    // mark of its origin matches no others.
+    if name.len() > LABEL_MAX_BYTES {
+        spec.insert("manualSelector".into(), true.into());
+        spec.insert("selector".into(), json!({"matchLabels": {labels::ORIGIN_UID: uid}}));
     }
     spec.insert("ttlSecondsAfterFinished".into(), MIRROR_TTL_SECONDS.into());
     if let Some(limit) = spec.get_mut("backoffLimit") {

@@ -60,6 +60,14 @@ impl Rules {
         self.zero_completions_finish_unstarted && spec.suspended && spec.completions == Some(0)
     }
 
+    /// Whether a Job that has run keeps its `startTime` while it is suspended.
+    ///
+    /// Up to 1.35 the built-in controller leaves it, and the server refuses edits of the template for it; since 1.36 it is
+    /// taken away. It is taken away as well where a resumption could not move it.
+    pub const fn keeps_start_of_suspended(self) -> bool {
+        self.resume_moves_start_time && matches!(self.template_edits, TemplateEdits::NeverStarted)
+    }
+
     /// The rules of the server that reports version `major.minor.patch`, with its default feature gates.
     ///
     /// Without a patch the newest patch release of that minor is meant. Servers before 1.32 are taken as 1.32, the

@@ -89,14 +89,16 @@ fn restarts_exceed_limit(census: &Census<'_>) -> bool {
 }
 
 fn by_deadline(job: &JobView, now: Timestamp) -> Option<Outcome> {
-    let over = deadline(job)? <= now;
+    let over = deadline(job, now)? <= now;
     over.then(|| Outcome::failure(reason::DEADLINE_EXCEEDED, message::DEADLINE_EXCEEDED))
 }
 
-/// When `activeDeadlineSeconds` will be over; none while suspended or not started.
-pub(crate) fn deadline(job: &JobView) -> Option<Timestamp> {
+/// When `activeDeadlineSeconds` will be over; none while suspended. A Job whose start is not recorded yet starts now, so
+/// that a deadline of zero seconds is over before there is a pod.
+pub(crate) fn deadline(job: &JobView, now: Timestamp) -> Option<Timestamp> {
     let seconds = job.spec.active_deadline_seconds.filter(|_| !job.spec.suspend)?;
-    job.status.start_time.as_ref()?.0.checked_add(SignedDuration::from_secs(seconds)).ok()
+    let start = job.status.start_time.as_ref().map_or(now, |start| start.0);
+    start.checked_add(SignedDuration::from_secs(seconds)).ok()
 }
 
 fn by_indexes(census: &Census<'_>) -> Option<Outcome> {

@@ -124,7 +124,7 @@ pub fn sync(job: &JobView, pods: &[PodView], memory: &Memory, now: Timestamp) ->
     let outcome = outcome.as_ref();
     let backoff_now = memory.backoff.after(&census.new_succeeded, &census.new_failed);
 
-    let mut wake_at = outcome::deadline(job).filter(|_| outcome.is_none());
+    let mut wake_at = outcome::deadline(job, now).filter(|_| outcome.is_none());
     let mut actions = release(&census, outcome);
     match outcome {
         Some(outcome) if !outcome.recorded => return write(&census, Some(outcome), memory, now, None),

@@ -201,6 +201,17 @@ fn a_job_that_is_active_too_long_fails() {
 }
 
 #[test]
+fn a_job_without_any_time_fails_before_it_has_a_pod() {
+    let mut w = world(json!({"activeDeadlineSeconds": 0, "suspend": true}));
+    w.settle();
+    assert_eq!(w.conditions(), [("Suspended", "JobSuspended")], "no time passes while it is suspended");
+    let mut w = world(json!({"activeDeadlineSeconds": 0}));
+    w.settle();
+    assert_eq!((w.conditions(), w.counters(), w.created), (failed("DeadlineExceeded").to_vec(), (0, 0, 0), 0));
+    assert_eq!(w.job.status.start_time.as_ref().unwrap().0, w.now);
+}
+
+#[test]
 fn the_pods_of_a_work_queue_know_when_the_work_is_done() {
     let mut w = world(json!({"parallelism": 3}));
     w.settle();

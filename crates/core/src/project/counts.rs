@@ -15,10 +15,13 @@ pub(super) fn project(spec: &SpecView, stored: &JobStatus, mirror: &JobStatus, c
     // A scaled-down elastic Job may have fewer successes than before; no other Job may.
     let least = if spec.is_elastic() { 0 } else { count(stored.succeeded) };
     let completed = indexes(spec, mirror.completed_indexes.as_deref().filter(|_| spec.indexed));
+    // The successes of an Indexed Job are its indexes that are done. One that shrinks loses some at once, as long as it is
+    // elastic; when the worker has followed it may not be any more.
+    let succeeded = if spec.indexed { counted(&completed) } else { count(mirror.succeeded) };
     JobStatus {
         active: none_if_zero(active),
         failed: none_if_zero(failed),
-        succeeded: none_if_zero(count(mirror.succeeded).max(least)),
+        succeeded: none_if_zero(succeeded.max(least)),
         // Some workers count a pod as ready that they no longer count as active.
         ready: mirror.ready.map(|ready| ready.clamp(0, active)),
         terminating: mirror.terminating.map(|terminating| terminating.max(0)),
@@ -52,6 +55,10 @@ fn indexes(spec: &SpecView, list: Option<&str>) -> IndexSet {
 
 fn count(counter: Option<i32>) -> i32 {
     counter.unwrap_or_default().max(0)
+}
+
+fn counted(indexes: &IndexSet) -> i32 {
+    i32::try_from(indexes.len()).unwrap_or(i32::MAX)
 }
 
 const fn none_if_zero(count: i32) -> Option<i32> {

@@ -17,8 +17,7 @@ use super::{conditions_of, copy};
 
 /// The condition of a Job that its user holds back, unless it is shown already. One with nothing to complete ends at once.
 pub(super) fn suspended(spec: &SpecView, shown: &[JobCondition], now: Timestamp) -> Option<JobCondition> {
-    let is_held_back = spec.suspended && spec.completions != Some(0);
-    (is_held_back && !is_true(shown, SUSPENDED))
+    (spec.suspended && !has_nothing_to_do(spec) && !is_true(shown, SUSPENDED))
         .then(|| conditions::new(SUSPENDED, true, reason::JOB_SUSPENDED, message::JOB_SUSPENDED, now))
 }
 
@@ -28,19 +27,28 @@ pub(super) fn resumed(spec: &SpecView, shown: &[JobCondition], now: Timestamp) -
         .then(|| conditions::new(SUSPENDED, false, reason::JOB_RESUMED, message::JOB_RESUMED, now))
 }
 
+/// Such a Job ends even while it is suspended, and is never shown as held back.
+fn has_nothing_to_do(spec: &SpecView) -> bool {
+    spec.completions == Some(0)
+}
+
 /// Brings the condition up to date.
 pub(super) fn follow(list: &mut Vec<JobCondition>, spec: &SpecView, mirror: &JobStatus, now: Timestamp) {
     let seen = conditions_of(mirror);
     let finished = is_finished(seen);
-    if spec.suspended && !finished {
+    // It was held back before it shrank to nothing: its end does not take that away.
+    if spec.suspended && has_nothing_to_do(spec) && is_true(list, SUSPENDED) {
+        return;
+    }
+    if spec.suspended && !has_nothing_to_do(spec) && !finished {
         // The user's word counts at once, as it does for the built-in controller; the mirror follows.
-        if !is_true(list, SUSPENDED) {
-            copy(list, &conditions::new(SUSPENDED, true, reason::JOB_SUSPENDED, message::JOB_SUSPENDED, now), now);
+        if let Some(suspended) = suspended(spec, list, now) {
+            copy(list, &suspended, now);
         }
     } else if let Some(suspended) = find(seen, SUSPENDED) {
         copy(list, suspended, now);
     } else if spec.suspended {
-        // It ended in the moment in which its user suspended it, or had nothing to do: it never was suspended.
+        // It ended in the moment in which its user suspended it: it never was suspended.
         list.retain(|condition| condition.type_ != SUSPENDED);
     } else if is_true(list, SUSPENDED) && !spec.suspended && (finished || mirror.start_time.is_some()) {
         // It waited here suspended, and started on a worker that never knew of the suspension.
@@ -63,8 +71,11 @@ pub(super) fn start_time(
     let stopped = !finished && is_true(seen, SUSPENDED);
     let started = mirror.start_time.as_ref().filter(|_| !stopped).map(|time| Time(whole_seconds(time.0)));
     if spec.suspended {
-        // A Job that looks started cannot be edited by the tools that queue it, and cannot start anew on an old server.
-        return if finished { started.or(kept) } else { None };
+        if finished {
+            return started.or(kept);
+        }
+        // No start appears: a queue that took it away, to be able to edit the Job, does not get it back.
+        return kept.filter(|_| rules.keeps_start_of_suspended());
     }
     let resumes = is_true(conditions_of(stored), SUSPENDED)
         && find(next, SUSPENDED).is_some_and(|condition| condition.status == conditions::FALSE);

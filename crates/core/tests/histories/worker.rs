@@ -162,12 +162,12 @@ impl Worker {
         if self.spec.is_elastic() {
             let completions = u32::try_from(self.spec.completions.unwrap_or(0)).unwrap();
             (self.completed, self.failed) = (self.completed.clip(completions), self.failed.clip(completions));
-            self.status.succeeded = Some(i32::try_from(self.completed.len()).unwrap()).filter(|count| *count > 0);
         }
     }
 
     fn list_indexes(&mut self) {
         if self.spec.indexed {
+            self.status.succeeded = Some(i32::try_from(self.completed.len()).unwrap()).filter(|count| *count > 0);
             self.status.completed_indexes = Some(self.completed.to_string());
             self.status.failed_indexes = self.spec.has_backoff_limit_per_index.then(|| self.failed.to_string());
         }

@@ -90,8 +90,9 @@ fn t25_an_index_that_is_completed_is_not_failed() {
 #[test]
 fn t26_successes_fall_only_when_the_users_job_is_elastic_at_the_time_of_the_write() {
     let shrunk = || {
-        let before = with(running(), json!({"succeeded": 3}));
-        given().indexed().stored(before).mirror(with(running(), json!({"succeeded": 2, "active": 1})))
+        let before = with(running(), json!({"succeeded": 3, "completedIndexes": "0-2"}));
+        let after = json!({"succeeded": 2, "completedIndexes": "0,1", "active": 1});
+        given().indexed().stored(before).mirror(with(running(), after))
     };
     let elastic = shrunk().spec(json!({"completions": 2, "parallelism": 2}));
     assert_eq!(elastic.a_plain_copy_breaks(), [""; 0]);
@@ -99,6 +100,26 @@ fn t26_successes_fall_only_when_the_users_job_is_elastic_at_the_time_of_the_writ
     let not_elastic = shrunk().spec(json!({"completions": 4, "parallelism": 2}));
     assert_eq!(not_elastic.a_plain_copy_breaks(), ["status.succeeded"]);
     assert_eq!(not_elastic.next()["succeeded"], 3);
+}
+
+#[test]
+fn t26_successes_of_indexes_that_are_gone_go_before_the_worker_knows_of_it() {
+    let done = || with(running(), json!({"succeeded": 3, "completedIndexes": "0,2,3"}));
+    let shrunk = given().indexed().spec(json!({"completions": 3, "parallelism": 3})).stored(done()).mirror(done());
+    let next = shrunk.next();
+    assert_eq!(pick(&next, ["succeeded", "completedIndexes"]), json!([2, "0,2"]));
+    // With fewer workers it is not elastic any more, and the worker follows both edits at once.
+    let followed = with(running(), json!({"succeeded": 2, "completedIndexes": "0,2", "active": 1}));
+    let fewer = given().indexed().spec(json!({"completions": 3, "parallelism": 1})).stored(next).mirror(followed);
+    assert_eq!(pick(&fewer.next(), ["succeeded", "completedIndexes"]), json!([2, "0,2"]));
+}
+
+#[test]
+fn t06_the_successes_of_an_indexed_job_go_on_when_the_mirror_is_a_new_one() {
+    let before = with(running(), json!({"succeeded": 2, "failed": 1, "completedIndexes": "0,1"}));
+    let moved = given().indexed().stored(before).carried(1);
+    let given = moved.mirror(with(running(), json!({"succeeded": 1, "failed": 1, "completedIndexes": "2"})));
+    assert_eq!(pick(&given.next(), ["succeeded", "failed", "completedIndexes"]), json!([2, 2, "2"]));
 }
 
 #[test]

@@ -123,6 +123,45 @@ fn t9_a_suspended_job_with_nothing_to_do_ends_without_a_start_where_the_server_a
     assert_eq!(given(32, 0)["startTime"], ELEVEN, "an old server wants one");
 }
 
+/// A mirror that had nothing to do and never said that it was suspended, as the built-in controller ends it.
+fn ended_with_nothing_to_do() -> Value {
+    with(complete(), json!({"succeeded": 0, "startTime": null}))
+}
+
+#[test]
+fn a_job_with_nothing_to_do_is_never_shown_as_suspended() {
+    let given = given().suspended().indexed().spec(json!({"completions": 0, "parallelism": 0}));
+    let not_yet = given.mirror(json!({"ready": 0, "terminating": 0}));
+    assert_eq!(types_of(&not_yet.next()), [""; 0]);
+    let next = not_yet.mirror(ended_with_nothing_to_do()).next();
+    assert_eq!(types_of(&next), ["SuccessCriteriaMet", "Complete"]);
+}
+
+#[test]
+fn a_job_that_was_suspended_before_it_shrank_to_nothing_still_says_so_when_it_has_ended() {
+    let shrunk = || given().suspended().indexed().spec(json!({"completions": 0, "parallelism": 0}));
+    let held_back = || shrunk().stored(json!({"ready": 0, "terminating": 0, "conditions": [suspended()]}));
+    assert!(held_back().mirror(json!({"ready": 0, "terminating": 0})).writes_nothing());
+    let knew_of_it = with(
+        ended_with_nothing_to_do(),
+        json!({"conditions": [
+        suspended(), holds("SuccessCriteriaMet", "CompletionsReached"), holds("Complete", "CompletionsReached")]}),
+    );
+    for ended in [ended_with_nothing_to_do(), knew_of_it] {
+        let next = held_back().mirror(ended).next();
+        assert_eq!(types_of(&next), ["Suspended", "SuccessCriteriaMet", "Complete"]);
+        assert_eq!(condition(&next, "Suspended")["status"], "True");
+    }
+}
+
+#[test]
+fn a_job_that_ends_in_the_moment_of_its_suspension_was_never_suspended() {
+    // A work queue after its first success: without its pods it is complete.
+    let given = given().suspended().spec(json!({"completions": null})).mirror(complete());
+    let shown = with(running(), json!({"active": 0, "ready": 0, "conditions": [suspended()]}));
+    assert_eq!(types_of(&given.stored(shown).next()), ["SuccessCriteriaMet", "Complete"]);
+}
+
 #[test]
 fn t20_a_finished_job_is_frozen() {
     let late =

@@ -5,12 +5,15 @@ use std::{collections::BTreeMap, time::Duration};
 use job_api::{Rules, create, defaults};
 use jobferry_core::{
     action::{Action, Pods},
+    claim::misfit,
+    custom::KindRef,
+    forward::edit,
     knowledge::{Knowledge, Sighting, Surroundings},
     mirror::mirror_of,
     patch,
     plan::plan,
     policy::Policies,
-    record::Placement,
+    record::{Carried, Placement},
     time::{LOSS_NOTICED, Now},
     workload::{Mirror, Workload},
 };
@@ -117,6 +120,39 @@ fn t38_selector_and_generated_labels_are_the_workers_to_make() {
     assert_eq!(pick(&mirror["spec"], ["selector", "manualSelector"]), json!([null, null]));
     assert!(stored_job()["metadata"]["labels"].as_object().unwrap().contains_key("controller-uid"));
     assert_eq!(mirror["metadata"]["labels"], json!({"app": "train", "jobferry.dev/origin": "origin-1"}));
+}
+
+#[test]
+fn t40_a_name_that_is_too_long_for_a_label_is_selected_by_the_mark_of_its_origin() {
+    let named = |name: &str| {
+        let mut job = stored_job();
+        job["metadata"]["name"] = json!(name);
+        let spec = with(
+            job["spec"].take(),
+            json!({"manualSelector": true, "completionMode": "NonIndexed",
+            "suspend": true, "selector": {"matchLabels": {"app": "train"}}}),
+        );
+        job["spec"] = spec;
+        job["spec"]["template"]["metadata"]["labels"] = json!({"app": "train"});
+        job
+    };
+    let of = |job: &Value| mirror_of(job, &placement(), "origin-1").unwrap();
+    let short = of(&named(&"a".repeat(63)));
+    assert_eq!(pick(&short["spec"], ["selector", "manualSelector"]), json!([null, null]));
+    assert_eq!(worker_refuses(&short), [""; 0]);
+
+    let job = named(&"a".repeat(64));
+    let long = of(&job);
+    assert_eq!(long["spec"]["selector"], json!({"matchLabels": {"jobferry.dev/origin-uid": "manager-uid"}}));
+    assert_eq!(worker_refuses(&long), [""; 0]);
+    assert!(!worker_refuses(&with(long.clone(), json!({"spec": short["spec"]}))).is_empty(), "the trap");
+    assert_eq!(misfit(&KindRef::Job, &long, &long), None);
+
+    // An edit of the template leaves it the label that is selected.
+    let mut edited = job;
+    edited["spec"]["template"]["metadata"]["labels"] = json!({"app": "train", "stage": "2"});
+    let patch = edit(&edited, &long, Carried::default()).unwrap();
+    assert_eq!(patch["spec"]["template"], json!({"metadata": {"labels": {"stage": "2"}}}));
 }
 
 #[test]

@@ -62,9 +62,33 @@ fn t16_a_resumption_is_written_as_an_explicit_false_even_if_the_mirror_does_not_
 }
 
 #[test]
-fn t17_a_job_that_its_user_suspends_loses_its_start_while_that_is_free() {
+fn t17_a_job_that_its_user_suspends_keeps_its_start_where_the_built_in_controller_leaves_it() {
+    for (minor, patch) in [(32, 10), (33, 6), (34, 2), (35, 0)] {
+        let next = given().suspended().server(minor, patch).stored(running()).mirror(stopped()).next();
+        assert_eq!(start_and_suspended(&next), json!([TEN, "True"]), "1.{minor}.{patch}: its template is fixed");
+        // Its user resumes it; the mirror follows later, and starts anew.
+        let resumed = given().server(minor, patch).stored(next);
+        let not_yet = resumed.mirror(stopped());
+        assert!(not_yet.writes_nothing());
+        let without_start = not_yet.mirror(with(stopped(), json!({"startTime": null})));
+        assert!(without_start.writes_nothing(), "a newer worker takes the start away");
+        assert_eq!(start_and_suspended(&without_start.mirror(running_again()).next()), json!([AGAIN, "False"]));
+    }
+}
+
+#[test]
+fn t17_a_start_that_a_queue_took_away_from_a_suspended_job_does_not_come_back() {
+    let taken = with(stopped(), json!({"startTime": null}));
+    assert!(given().suspended().server(35, 0).stored(taken).mirror(stopped()).writes_nothing());
+}
+
+#[test]
+fn t17_a_job_that_its_user_suspends_loses_its_start_where_the_template_is_free_or_no_start_could_move() {
+    for (minor, patch) in [(32, 9), (33, 5), (34, 1), (36, 0), (37, 0)] {
+        let next = given().suspended().server(minor, patch).stored(running()).mirror(stopped()).next();
+        assert_eq!(start_and_suspended(&next), json!([null, "True"]), "1.{minor}.{patch}");
+    }
     let next = given().suspended().stored(running()).mirror(stopped()).next();
-    assert_eq!(start_and_suspended(&next), json!([null, "True"]));
     // So that even a server that never moves a start shows the right one later: not the one of the run that was stopped.
     let resumed = given().server(32, 0).stored(next);
     let not_yet = resumed.mirror(stopped());
@@ -74,7 +98,7 @@ fn t17_a_job_that_its_user_suspends_loses_its_start_while_that_is_free() {
 
 #[test]
 fn t18_while_the_users_job_is_suspended_a_running_mirror_does_not_make_it_look_started() {
-    for (minor, patch) in [(32, 0), (36, 0), (36, 1), (36, 2), (37, 0)] {
+    for (minor, patch) in [(32, 0), (35, 0), (36, 0), (36, 1), (36, 2), (37, 0)] {
         let given = given().suspended().server(minor, patch).mirror(with(running(), json!({"terminating": 1})));
         let next = given.next();
         assert_eq!(start_and_suspended(&next), json!([null, "True"]), "1.{minor}.{patch}");

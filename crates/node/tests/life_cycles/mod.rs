@@ -80,10 +80,7 @@ pub(crate) fn recorded() -> Endings {
 
 /// Scenarios that end in another way when they are dispatched, each with the one thing that differs and why.
 #[allow(dead_code, reason = "the recording itself needs no exceptions")]
-pub(crate) const DISPATCHED_DIFFERENTLY: [(&str, &str, &str); 4] = [
-    // Cleared while it is free, as Kubernetes does it since 1.36: queues can edit a Job that does not look started.
-    ("suspended-and-left", "startTime", "a suspended Job has no start"),
-    ("suspended-after-a-failure", "startTime", "a suspended Job has no start"),
+pub(crate) const DISPATCHED_DIFFERENTLY: [(&str, &str, &str); 2] = [
     // On a worker, nobody would ever see them again.
     ("job-deleted-without-its-pods", "podsLeft", "pods go with their mirror, also when they were to be orphaned"),
     ("orphaned-when-done", "podsLeft", "pods go with their mirror, also when they were to be orphaned"),
