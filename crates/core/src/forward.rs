@@ -175,10 +175,9 @@ fn next(before: &Forwarded, wanted: Forwarded, mirror: &Value, share: Share) -> 
             // A template can change only where pods are held back and gone: what stops them goes ahead of it, and what lets
             // them go goes along with it.
             match (mirror["spec"]["suspend"] == true, has_stopped(&mirror["status"])) {
-                (true, true) => wanted,
                 (true, false) => rest.suspended_as(before),
                 (false, _) if rest != *before => rest,
-                (false, _) => wanted,
+                _ => wanted,
             }
         }
         Share::Everything => wanted,

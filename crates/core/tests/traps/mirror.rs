@@ -7,7 +7,7 @@ use jobferry_core::{
     action::{Action, Pods},
     claim::misfit,
     custom::KindRef,
-    forward::edit,
+    forward::{Share, edit},
     knowledge::{Knowledge, Sighting, Surroundings},
     mirror::mirror_of,
     patch,
@@ -151,7 +151,8 @@ fn t40_a_name_that_is_too_long_for_a_label_is_selected_by_the_mark_of_its_origin
     // An edit of the template leaves it the label that is selected.
     let mut edited = job;
     edited["spec"]["template"]["metadata"]["labels"] = json!({"app": "train", "stage": "2"});
-    let patch = edit(&edited, &long, Carried::default()).unwrap();
+    let stopped = with(long, json!({"status": {"conditions": [{"type": "Suspended", "status": "True"}]}}));
+    let patch = edit(&edited, &stopped, Carried::default(), Share::Everything).unwrap();
     assert_eq!(patch["spec"]["template"], json!({"metadata": {"labels": {"stage": "2"}}}));
 }
 

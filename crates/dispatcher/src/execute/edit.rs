@@ -58,25 +58,21 @@ pub(super) async fn forward(
             Err(error) if error.is_conflict() || error.is_not_found() => return Err(Unfinished::Again),
             Err(error) => error,
         };
-        match ground_of(&error) {
-            Some((ground, why)) => {
-                if refused.is_none() {
-                    refuse(shared, workload, at, digest, ground, why);
-                }
-                // What the server does not accept may be a part of it only.
-                if ground != Ground::Invalid {
-                    return Ok(());
-                }
-                refused = Some(edit);
+        let Some((ground, why)) = ground_of(&error) else {
+            if let Some(why) = failing(shared, uid, at, &error) {
+                refuse(shared, workload, at, digest, Ground::Failing, why);
+                shared.lanes.plan_all([uid.clone()]);
             }
-            None => {
-                if let Some(why) = failing(shared, uid, at, &error) {
-                    refuse(shared, workload, at, digest, Ground::Failing, why);
-                    shared.lanes.plan_all([uid.clone()]);
-                }
-                return Err(failed("forward an edit", uid, &error));
-            }
+            return Err(failed("forward an edit", uid, &error));
+        };
+        if refused.is_none() {
+            refuse(shared, workload, at, digest, ground, why);
         }
+        // What the server does not accept may be a part of it only.
+        if ground != Ground::Invalid {
+            return Ok(());
+        }
+        refused = Some(edit);
     }
     if refused.is_some() {
         return Ok(());
