@@ -169,20 +169,20 @@ pub fn edit(job: &Value, mirror: &Value, carried: Carried, share: Share) -> Opti
 
 /// What the mirror is to say next, on its way from `before` to `wanted`: a server does not take every change at once.
 fn next(before: &Forwarded, wanted: Forwarded, mirror: &Value, share: Share) -> Forwarded {
-    let rest = Forwarded { template: before.template.clone(), ..wanted.clone() };
+    let has_new_template = before.template.is_some() && before.template != wanted.template;
+    let is_suspended = mirror["spec"]["suspend"] == true;
+    let mut rest = Forwarded { template: before.template.clone(), ..wanted.clone() };
+    // A template can change only where pods are held back and gone: what stops them goes ahead of it, and what lets them go
+    // waits to go along with it.
+    let is_stopping = has_new_template && is_suspended && !has_stopped(&mirror["status"]);
+    if is_stopping {
+        rest = rest.suspended_as(before);
+    }
+    let goes_ahead = is_stopping || (has_new_template && !is_suspended && rest != *before);
     let mut now = match share {
-        Share::Everything if before.template.is_some() && before.template != wanted.template => {
-            // A template can change only where pods are held back and gone: what stops them goes ahead of it, and what lets
-            // them go goes along with it.
-            match (mirror["spec"]["suspend"] == true, has_stopped(&mirror["status"])) {
-                (true, false) => rest.suspended_as(before),
-                (false, _) if rest != *before => rest,
-                _ => wanted,
-            }
-        }
-        Share::Everything => wanted,
-        Share::AllButTemplate => rest,
-        Share::Suspension => before.clone().suspended_as(&wanted),
+        Share::Everything if !goes_ahead => wanted,
+        Share::Everything | Share::AllButTemplate => rest,
+        Share::Suspension => before.clone().suspended_as(&rest),
     };
     // The number of indexes changes in tandem with that of pods only, which is put right afterwards.
     if let Some(completions) = now.spec.get("completions").filter(|new| before.spec.get("completions") != Some(*new)) {
@@ -380,6 +380,8 @@ mod tests {
         for not_yet in [json!({"active": 1, "conditions": stopped["conditions"]}), json!({})] {
             mirror["status"] = not_yet;
             assert_eq!(whole(&job, &mirror), None, "its pods are still on their way out");
+            let resumption = edit(&resumed, &mirror, Carried::default(), Share::Suspension);
+            assert_eq!(resumption, None, "it does not overtake what it should go along with");
             assert_eq!(spec_of(whole(&resumed, &mirror)), json!({"backoffLimit": 9}), "the rest need not wait");
         }
         mirror["status"] = stopped;

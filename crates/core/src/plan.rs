@@ -48,8 +48,11 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
     }
     let mut actions = match phase {
         Phase::NotOurs | Phase::Gone => return Vec::new(),
-        Phase::Leaving if let Some(end) = case.last_word().filter(|_| activity.is_none()) => return vec![end],
-        Phase::Leaving => return let_go(known, around),
+        Phase::Leaving => {
+            let end = if activity.is_none() { case.last_word() } else { Vec::new() };
+            let has_to_be_written = end.iter().any(Action::writes_workload);
+            return if has_to_be_written { end } else { end.into_iter().chain(let_go(known, around)).collect() };
+        }
         Phase::Finished => {
             if let Some(activity) = activity.filter(|_| case.is_ended_by_another()) {
                 return case.leave_alone(activity);

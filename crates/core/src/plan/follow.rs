@@ -90,17 +90,15 @@ impl Case<'_> {
     }
 
     /// The end of a workload whose deletion was asked for, and which somebody's finalizer keeps until they have seen it.
-    pub(super) fn last_word(&self) -> Option<Action> {
-        let Record::Placed(at) = &self.workload.record else { return None };
-        let (known, workload) = (self.known, self.workload);
-        let is_refused = known.memory.status_refused.as_ref() == Some(&workload.resource_version);
-        if !workload.is_ours() || workload.is_finished() || is_refused {
-            return None;
+    pub(super) fn last_word(&self) -> Vec<Action> {
+        let workload = self.workload;
+        let is_refused = self.known.memory.status_refused.as_ref() == Some(&workload.resource_version);
+        match &workload.record {
+            Record::Placed(at) if workload.is_ours() && !workload.is_finished() && !is_refused => {
+                self.copy_end_from_before(at).unwrap_or_default()
+            }
+            _ => Vec::new(),
         }
-        let actions = self.copy_end_from_before(at)?;
-        actions
-            .into_iter()
-            .find(|action| matches!(action, Action::WriteStatus { .. } | Action::WriteCustomStatus { .. }))
     }
 
     /// A mirror whose end was seen, whether or not it is still there.

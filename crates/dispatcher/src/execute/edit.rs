@@ -40,19 +40,20 @@ pub(super) async fn forward(
     if !is(&job, uid) || !is(&current, &mirror.uid) {
         return Err(Unfinished::Again);
     }
-    let mut refused = None;
+    let mut refused: Option<(Value, Ground, String)> = None;
     for share in Share::ALL {
         let edit = kind.edit(&job, &current, at.carried, share).map_err(|error| log("make the edit", uid, &error))?;
-        let Some(edit) = edit.filter(|edit| refused.as_ref() != Some(edit)) else { continue };
+        let sent = refused.as_ref().map(|(sent, ..)| sent);
+        let Some(edit) = edit.filter(|edit| sent != Some(edit)) else { continue };
         let body = edit.to_string().into_bytes();
         let outcome = kubeio::patch(asked.client, &paths::by_us(&path), Patch::Merge, body, WRITE_DEADLINE).await;
         let error = match outcome.inspect_err(|error| shared.metrics().worker_write_failed(worker, error)) {
             Ok(answer) => {
                 tracing::info!(job = name_of(workload), worker, ?share, "edit forwarded");
-                shared.index.remember(uid, |memory| {
-                    memory.failures = None;
-                    memory.edit_refused = memory.edit_refused.take().filter(|_| refused.is_some());
-                });
+                shared.index.remember(uid, |memory| (memory.failures, memory.edit_refused) = (None, None));
+                if let Some((_, ground, why)) = refused {
+                    refuse(shared, workload, at, digest, ground, why);
+                }
                 return learn(shared, &kind, asked, &answer);
             }
             Err(error) if error.is_conflict() || error.is_not_found() => return Err(Unfinished::Again),
@@ -65,16 +66,15 @@ pub(super) async fn forward(
             }
             return Err(failed("forward an edit", uid, &error));
         };
-        if refused.is_none() {
-            refuse(shared, workload, at, digest, ground, why);
+        // What the worker does not accept may be a part of it only.
+        let is_about_content = matches!(ground, Ground::Invalid | Ground::Denied);
+        refused = refused.map(|(_, ground, why)| (edit.clone(), ground, why)).or(Some((edit, ground, why)));
+        if !is_about_content {
+            break;
         }
-        // What the server does not accept may be a part of it only.
-        if ground != Ground::Invalid {
-            return Ok(());
-        }
-        refused = Some(edit);
     }
-    if refused.is_some() {
+    if let Some((_, ground, why)) = refused {
+        refuse(shared, workload, at, digest, ground, why);
         return Ok(());
     }
     // The view was old. If it was not, the next look must not follow at once.

@@ -29,6 +29,7 @@ pub(super) async fn record_placement(
     let body = patch::placement(workload, placement, why.as_deref()).map_err(|error| log("encode", uid, &error))?;
     // From when it may have been stored, not from when we heard of it: that is what others' quarantine counts from.
     let sent = shared.clock.now().monotonic;
+    let is_unseen = shared.index.has_no_mirror(uid);
     let answer = patch_record(shared, workload, &body).await?;
     let (worker, epoch) = (&placement.worker, placement.epoch);
     shared.metrics().placed(uid, worker);
@@ -38,7 +39,8 @@ pub(super) async fn record_placement(
     shared.index.remember(uid, |memory| {
         // One that was not kept leads to nothing, and what is placed next need not wait for it.
         memory.acknowledged = kept.then_some((epoch, sent)).or(memory.acknowledged);
-        memory.placed_first |= kept && workload.is_new();
+        // What is taken over from a mirror was placed by somebody before.
+        memory.placed_first |= kept && workload.is_new() && is_unseen;
         memory.unkept = (!kept).then_some(sent);
         memory.absent = None;
         memory.no_stray_in = None;

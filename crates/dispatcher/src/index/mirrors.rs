@@ -168,6 +168,11 @@ impl Index {
         self.remember(uid, |memory| memory.discarded = None);
     }
 
+    /// Whether no mirror of it was ever seen.
+    pub(crate) fn has_no_mirror(&self, uid: &str) -> bool {
+        self.lock().workloads.get(uid).is_none_or(|known| known.mirrors.is_empty())
+    }
+
     /// What was wrong with a mirror, if it was discarded.
     pub(crate) fn discarded(&self, uid: &str, mirror_uid: &str) -> Option<Misfit> {
         let state = self.lock();
@@ -243,6 +248,9 @@ impl State {
             known.memory.gone = None;
             known.memory.status_refused = None;
             known.memory.refusals.remove(worker);
+            if !known.mirrors.is_known_on(worker) {
+                known.memory.failures = None;
+            }
             known.mirrors.insert(worker, Sighting::Present(mirror));
         });
         Some(uid)
