@@ -50,6 +50,7 @@ fn stored_job() -> Value {
 fn leaving() -> Value {
     let mut job = stored_job();
     job["metadata"]["deletionTimestamp"] = json!(NOW);
+    job["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
     job
 }
 
