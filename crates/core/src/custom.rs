@@ -223,8 +223,6 @@ pub fn read_workload(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result
     let forwarded = kind.forwarded(object).map(|forwarded| forwarded.digest()).unwrap_or_default();
     Ok(Workload {
         deleting: meta.deletion_timestamp.is_some(),
-        // What an operator makes of a finalizer is its own matter.
-        kept: false,
         managed_by: delegated.then(|| api::managed_by::DISPATCHER.to_owned()),
         spec: SpecView { suspended: kind.is_suspended(object), ..SpecView::default() },
         active_deadline: None,

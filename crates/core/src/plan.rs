@@ -65,10 +65,6 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
         _ if let Some(activity) = activity => return case.leave_alone(activity),
         Phase::Unknown => case.tell_unknown(),
         Phase::Recovering { worker, mirror } => case.recover(worker, mirror),
-        // Nothing begins of what its user has deleted.
-        Phase::Suspended | Phase::Waiting | Phase::Placed { .. } | Phase::Moving { .. } if workload.kept => {
-            case.last_word()
-        }
         Phase::Suspended => case.with_suspension(Vec::new()),
         Phase::Waiting => case.with_suspension(case.place()),
         Phase::Placed { at, reachable, last_seen } => case.with_suspension(case.create(at, reachable, last_seen)),

@@ -28,11 +28,8 @@ pub struct Workload {
     pub uid: String,
     /// The version that this view was read at; every write carries it.
     pub resource_version: String,
-    /// Somebody asked for its deletion, and what it runs is to go.
+    /// Somebody asked for its deletion.
     pub deleting: bool,
-    /// Somebody asked for its deletion, and a finalizer of others keeps it: what runs goes on, as it does under the built-in
-    /// controller, and nothing begins.
-    pub kept: bool,
     /// `spec.managedBy`.
     pub managed_by: Option<String>,
     /// The spec fields that status rules look at.
@@ -180,7 +177,7 @@ impl Workload {
     pub fn errand(&self) -> Errand {
         if self.deleting {
             Errand::Remove
-        } else if matches!(self.record, Record::None) && !self.is_finished() && !self.spec.suspended && !self.kept {
+        } else if matches!(self.record, Record::None) && !self.is_finished() && !self.spec.suspended {
             Errand::Start
         } else {
             Errand::Follow
@@ -207,7 +204,6 @@ fn is_finished(status: &JobStatus) -> bool {
 impl<'de> Deserialize<'de> for Workload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let wire = WireJob::<Map, Map, Template>::deserialize(deserializer)?;
-        let kept = wire.metadata.is_kept();
         let (labels, annotations) =
             (wire.metadata.labels.unwrap_or_default(), wire.metadata.annotations.unwrap_or_default());
         let said = Forwarded::from_parts(wire.spec.forwarded_fields(), &labels, &annotations);
@@ -239,8 +235,7 @@ impl<'de> Deserialize<'de> for Workload {
             name: wire.metadata.name,
             uid: wire.metadata.uid,
             resource_version: wire.metadata.resource_version,
-            deleting: wire.metadata.deletion_timestamp.is_some() && !kept,
-            kept,
+            deleting: wire.metadata.deletion_timestamp.is_some(),
             active_deadline: wire.spec.active_deadline_seconds,
             needs_minor,
             policy: labels.get(api::labels::POLICY).cloned(),
@@ -350,23 +345,10 @@ struct WireMeta<A, L> {
     uid: String,
     resource_version: String,
     deletion_timestamp: Option<IgnoredAny>,
-    finalizers: Option<Vec<String>>,
     managed_fields: Option<Vec<Writer>>,
     labels: Option<L>,
     annotations: Option<A>,
 }
-
-impl<A, L> WireMeta<A, L> {
-    /// Whether it is deleted, and none but others' finalizers keep it: the garbage collector leaves its pods alone.
-    fn is_kept(&self) -> bool {
-        let finalizers = self.finalizers.as_deref().unwrap_or_default();
-        let is_the_collectors = |name: &String| COLLECTORS_FINALIZERS.contains(&name.as_str());
-        self.deletion_timestamp.is_some() && !finalizers.is_empty() && !finalizers.iter().any(is_the_collectors)
-    }
-}
-
-/// By which the garbage collector keeps an object until it has dealt with what belongs to it.
-const COLLECTORS_FINALIZERS: [&str; 2] = ["foregroundDeletion", "orphan"];
 
 /// Somebody who wrote the object, as the API server notes it.
 #[derive(Deserialize, Default)]
@@ -460,14 +442,6 @@ mod tests {
         assert_eq!(errand(json!({}), json!({"suspend": true})), Errand::Follow, "its user has not let it go yet");
         let deleted = json!({"deletionTimestamp": "2026-11-15T10:00:00Z"});
         assert_eq!(errand(deleted, json!({"suspend": true})), Errand::Remove);
-        for (finalizers, expected) in [
-            (json!(["example.com/audit"]), Errand::Follow),
-            (json!(["example.com/audit", "foregroundDeletion"]), Errand::Remove),
-            (json!(["orphan"]), Errand::Remove),
-        ] {
-            let deleted = json!({"deletionTimestamp": "2026-11-15T10:00:00Z", "finalizers": finalizers});
-            assert_eq!(errand(deleted, json!({"template": {}})), expected, "{finalizers}");
-        }
     }
 
     #[test]

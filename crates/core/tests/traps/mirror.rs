@@ -50,7 +50,6 @@ fn stored_job() -> Value {
 fn leaving() -> Value {
     let mut job = stored_job();
     job["metadata"]["deletionTimestamp"] = json!(NOW);
-    job["metadata"]["finalizers"] = json!(["foregroundDeletion"]);
     job
 }
 

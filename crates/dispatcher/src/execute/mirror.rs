@@ -42,7 +42,7 @@ pub(super) async fn create(
     };
     // It may have been deleted, re-created or placed anew since the plan was made.
     let current = decode_workload(shared, &kind, &job)?;
-    if current.uid != *uid || current.deleting || current.kept || !same_placement(&current.record, placement) {
+    if current.uid != *uid || current.deleting || !same_placement(&current.record, placement) {
         shared.lanes.plan_all(shared.index.apply_workload(current));
         return Err(Unfinished::Unasked);
     }

@@ -34,23 +34,6 @@ pub async fn i12_deleted_with_orphans(fleet: &Fleet) -> Outcome {
     delete_while_running(fleet, "i12-orphan", Propagation::Orphan).await
 }
 
-/// A deleted Job that a finalizer of others keeps: nobody deletes its pods before it is gone, and whoever keeps it sees its end.
-pub async fn a_deleted_job_that_others_keep_runs_to_its_end(fleet: &Fleet) -> Outcome {
-    let namespace = fleet.namespace("kept").await?;
-    let manager = namespace.manager();
-    let manifest = JobManifest::delegated("audited").runs_for("5").metadata("finalizers", json!(["example.com/audit"]));
-    manager.create(manifest.manifest()).await?;
-    manager.until("audited", "active", has_active(1)).await?;
-    let (_, worker) = placed(&namespace, "audited").await?;
-    manager.delete_with("audited", Propagation::Background).await?;
-    manager.until("audited", "complete", is_complete).await?;
-    worker.get("audited").await?;
-    manager.change("audited", &json!({"metadata": {"finalizers": null}})).await?;
-    manager.until_gone("audited").await?;
-    worker.until_gone("audited").await?;
-    worker.until_no_pods().await
-}
-
 /// I13: what was never placed leaves nothing.
 pub async fn i13_a_suspended_job_that_is_deleted_leaves_nothing(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("i13").await?;

@@ -71,7 +71,6 @@ macro_rules! for_each_scenario {
         $test!(i01_one_worker_gets_the_job_and_keeps_its_finished_mirror);
         $test!(i02_a_mirror_that_somebody_changed_goes_on_and_its_end_counts);
         $test!(i03_progress_is_seen_while_the_job_runs);
-        $test!(a_deleted_job_that_others_keep_runs_to_its_end);
         $test!(i12_deleted_in_the_background);
         $test!(i12_deleted_in_the_foreground);
         $test!(i12_deleted_with_orphans);

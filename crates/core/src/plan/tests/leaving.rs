@@ -33,20 +33,6 @@ fn whoever_keeps_a_deleted_workload_until_its_end_is_told_that_end_first() {
 }
 
 #[test]
-fn what_a_finalizer_of_others_keeps_runs_on_and_nothing_of_it_begins() {
-    let kept = || {
-        let metadata = json!(["example.com/audit"]);
-        world().job("/metadata/deletionTimestamp", json!("2026-11-15T10:00:00Z")).job("/metadata/finalizers", metadata)
-    };
-    assert_eq!(kept().plan(), []);
-    assert_eq!(kept().placed(&placement()).acknowledged(Duration::ZERO).plan(), [], "no mirror is made any more");
-    let running = kept().placed(&placement()).mirror_on("eu-1", running()).plan();
-    assert!(matches!(running[..], [Action::WriteStatus { .. }]), "{running:?}");
-    let ended = kept().placed(&placement()).mirror_on("eu-1", complete()).plan();
-    assert!(matches!(ended[..], [Action::WriteStatus { .. }]), "{ended:?}");
-}
-
-#[test]
 fn the_name_of_what_this_process_placed_first_is_free_as_soon_as_it_is_gone() {
     let gone = |placed_first| {
         let memory = Memory { gone: Some(gone_at(42)), placed_first, ..Memory::default() };
