@@ -225,7 +225,6 @@ pub fn read_workload(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result
         deleting: meta.deletion_timestamp.is_some(),
         managed_by: delegated.then(|| api::managed_by::DISPATCHER.to_owned()),
         spec: SpecView { suspended: kind.is_suspended(object), ..SpecView::default() },
-        active_deadline: None,
         needs_minor: 0,
         policy: meta.labels.get(api::labels::POLICY).cloned(),
         acted_on: foreign_writer(kind, &meta.managed_fields),

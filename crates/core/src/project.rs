@@ -58,8 +58,6 @@ pub fn project(
     if is_finished(seen) {
         let unstarted = mirror.start_time.is_none() && rules.may_finish_unstarted(spec);
         outcome::settle(&mut next, mirror, unstarted, now);
-    } else if spec.suspended {
-        counts::hold_back(&mut next);
     }
     if same(stored, &next) {
         return Ok(None);

@@ -32,10 +32,8 @@ pub struct Workload {
     pub deleting: bool,
     /// `spec.managedBy`.
     pub managed_by: Option<String>,
-    /// The spec fields that status rules look at.
+    /// The spec fields that statuses are written by.
     pub spec: SpecView,
-    /// `spec.activeDeadlineSeconds`.
-    pub active_deadline: Option<i64>,
     /// The minor version (of Kubernetes 1) below which a server would drop a field of the spec.
     pub needs_minor: u32,
     /// The `DispatchPolicy` that it names.
@@ -236,7 +234,6 @@ impl<'de> Deserialize<'de> for Workload {
             uid: wire.metadata.uid,
             resource_version: wire.metadata.resource_version,
             deleting: wire.metadata.deletion_timestamp.is_some(),
-            active_deadline: wire.spec.active_deadline_seconds,
             needs_minor,
             policy: labels.get(api::labels::POLICY).cloned(),
             acted_on: (wire.metadata.managed_fields.into_iter().flatten())
@@ -250,6 +247,7 @@ impl<'de> Deserialize<'de> for Workload {
                 suspended: wire.spec.suspend == Some(true),
                 has_backoff_limit_per_index: wire.spec.backoff_limit_per_index.is_some(),
                 has_success_policy: wire.spec.success_policy.is_some(),
+                active_deadline_seconds: wire.spec.active_deadline_seconds,
             },
             narrowing: Narrowing {
                 workers: annotations.get(api::annotations::WORKERS).cloned(),

@@ -28,6 +28,8 @@ pub struct SpecView {
     pub has_backoff_limit_per_index: bool,
     /// `spec.successPolicy` is set.
     pub has_success_policy: bool,
+    /// `spec.activeDeadlineSeconds`. No rule of the API server looks at it; whoever writes a status does.
+    pub active_deadline_seconds: Option<i64>,
 }
 
 impl SpecView {
@@ -40,6 +42,7 @@ impl SpecView {
             suspended: spec.suspend == Some(true),
             has_backoff_limit_per_index: spec.backoff_limit_per_index.is_some(),
             has_success_policy: spec.success_policy.is_some(),
+            active_deadline_seconds: spec.active_deadline_seconds,
         }
     }
 

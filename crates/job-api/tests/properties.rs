@@ -62,7 +62,15 @@ prop_compose! {
         flags in (any::<bool>(), any::<bool>(), any::<bool>(), any::<bool>()),
     ) -> SpecView {
         let (indexed, suspended, has_backoff_limit_per_index, has_success_policy) = flags;
-        SpecView { completions, parallelism, indexed, suspended, has_backoff_limit_per_index, has_success_policy }
+        SpecView {
+            completions,
+            parallelism,
+            indexed,
+            suspended,
+            has_backoff_limit_per_index,
+            has_success_policy,
+            ..SpecView::default()
+        }
     }
 }
 

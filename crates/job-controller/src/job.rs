@@ -88,6 +88,7 @@ impl JobView {
             suspended: self.spec.suspend,
             has_backoff_limit_per_index: self.spec.backoff_limit_per_index.is_some(),
             has_success_policy: self.spec.success_policy.is_some(),
+            active_deadline_seconds: self.spec.active_deadline_seconds,
         }
     }
 

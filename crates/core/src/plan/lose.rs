@@ -139,7 +139,7 @@ impl Case<'_> {
             return None;
         }
         let start = self.workload.status.start_time.as_ref()?.0;
-        let seconds = u64::try_from(self.workload.active_deadline?).ok()?;
+        let seconds = u64::try_from(self.workload.spec.active_deadline_seconds?).ok()?;
         start.checked_add(Duration::from_secs(seconds)).ok()
     }
 }

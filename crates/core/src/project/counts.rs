@@ -31,16 +31,6 @@ pub(super) fn project(spec: &SpecView, stored: &JobStatus, mirror: &JobStatus, c
     }
 }
 
-/// While the user's Job is suspended its pods are on their way out, even if the worker does not know it yet: they count
-/// as terminating, as they would with the built-in controller.
-pub(super) fn hold_back(next: &mut JobStatus) {
-    let active = count(next.active.take());
-    if active > 0 {
-        next.terminating = Some(count(next.terminating).saturating_add(active));
-    }
-    next.ready = next.ready.map(|_| 0);
-}
-
 /// Null without `backoffLimitPerIndex`; with it a text, empty or not, as soon as the worker has one.
 fn failed_indexes(spec: &SpecView, stored: &JobStatus, mirror: &JobStatus, completed: &IndexSet) -> Option<String> {
     let known = mirror.failed_indexes.as_deref().or(stored.failed_indexes.as_ref().map(|_| ""))?;

@@ -23,7 +23,7 @@ pub(super) fn suspended(spec: &SpecView, shown: &[JobCondition], now: Timestamp)
 
 /// The condition of a Job that is shown as held back, and is not any more.
 pub(super) fn resumed(spec: &SpecView, shown: &[JobCondition], now: Timestamp) -> Option<JobCondition> {
-    (!spec.suspended && is_true(shown, SUSPENDED))
+    (!spec.suspended && is_true(shown, SUSPENDED) && !ends_at_once(spec))
         .then(|| conditions::new(SUSPENDED, false, reason::JOB_RESUMED, message::JOB_RESUMED, now))
 }
 
@@ -32,7 +32,13 @@ fn has_nothing_to_do(spec: &SpecView) -> bool {
     spec.completions == Some(0)
 }
 
-/// Brings the condition up to date.
+/// The first look at it after its resumption ends such a Job, before the resumption is noted.
+fn ends_at_once(spec: &SpecView) -> bool {
+    has_nothing_to_do(spec) || spec.active_deadline_seconds == Some(0)
+}
+
+/// Brings the condition up to date: it is what the mirror says. Whoever waits for it may rely on that its pods were told to
+/// stop, or to start.
 pub(super) fn follow(list: &mut Vec<JobCondition>, spec: &SpecView, mirror: &JobStatus, now: Timestamp) {
     let seen = conditions_of(mirror);
     let finished = is_finished(seen);
@@ -40,19 +46,16 @@ pub(super) fn follow(list: &mut Vec<JobCondition>, spec: &SpecView, mirror: &Job
     if spec.suspended && has_nothing_to_do(spec) && is_true(list, SUSPENDED) {
         return;
     }
-    if spec.suspended && !has_nothing_to_do(spec) && !finished {
-        // The user's word counts at once, as it does for the built-in controller; the mirror follows.
-        if let Some(suspended) = suspended(spec, list, now) {
-            copy(list, &suspended, now);
-        }
-    } else if let Some(suspended) = find(seen, SUSPENDED) {
+    if let Some(suspended) = find(seen, SUSPENDED) {
         copy(list, suspended, now);
-    } else if spec.suspended {
-        // It ended in the moment in which its user suspended it: it never was suspended.
-        list.retain(|condition| condition.type_ != SUSPENDED);
-    } else if is_true(list, SUSPENDED) && !spec.suspended && (finished || mirror.start_time.is_some()) {
+    } else if spec.suspended && finished {
+        // It was shown before there was a mirror, which ended before it heard of that.
+        list.retain(|condition| condition.type_ != SUSPENDED || condition.status == conditions::FALSE);
+    } else if finished || mirror.start_time.is_some() {
         // It waited here suspended, and started on a worker that never knew of the suspension.
-        copy(list, &conditions::new(SUSPENDED, false, reason::JOB_RESUMED, message::JOB_RESUMED, now), now);
+        if let Some(resumed) = resumed(spec, list, now) {
+            copy(list, &resumed, now);
+        }
     }
 }
 

@@ -84,7 +84,7 @@ pub(crate) fn pick<const N: usize>(from: &Value, fields: [&str; N]) -> Value {
 
 /// The condition of that type.
 pub(crate) fn condition<'a>(status: &'a Value, type_: &str) -> &'a Value {
-    status["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == type_).unwrap()
+    status["conditions"].as_array().into_iter().flatten().find(|c| c["type"] == type_).unwrap_or(&Value::Null)
 }
 
 impl Given {

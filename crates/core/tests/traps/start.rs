@@ -101,10 +101,34 @@ fn t18_while_the_users_job_is_suspended_a_running_mirror_does_not_make_it_look_s
     for (minor, patch) in [(32, 0), (35, 0), (36, 0), (36, 1), (36, 2), (37, 0)] {
         let given = given().suspended().server(minor, patch).mirror(with(running(), json!({"terminating": 1})));
         let next = given.next();
-        assert_eq!(start_and_suspended(&next), json!([null, "True"]), "1.{minor}.{patch}");
-        assert_eq!(pick(&next, ["active", "ready"]), json!([null, 0]));
-        assert_eq!(next["terminating"], 3, "as the built-in controller counts pods that it is about to stop");
+        assert_eq!(start_and_suspended(&next), json!([null, null]), "1.{minor}.{patch}");
+        assert_eq!(pick(&next, ["active", "terminating"]), json!([2, 1]), "its pods run until they are told to stop");
+        let told = given.stored(next).mirror(with(stopped(), json!({"startTime": null})));
+        assert_eq!(start_and_suspended(&told.next()), json!([null, "True"]));
     }
+}
+
+#[test]
+fn t18_that_it_is_suspended_is_shown_when_the_worker_has_told_its_pods_to_stop() {
+    let not_yet = given().suspended().server(35, 0).stored(running()).mirror(running());
+    assert!(not_yet.writes_nothing());
+    // Whoever takes it back in time has never suspended it: nor does the built-in controller say so then.
+    let ended = not_yet.mirror(failed());
+    assert!(condition(&ended.next(), "Suspended").is_null());
+    let resumed_before = with(running(), json!({"conditions": [resumed()]}));
+    let again = || given().suspended().server(35, 0).stored(resumed_before.clone());
+    assert_eq!(condition(&again().mirror(complete()).next(), "Suspended")["status"], "False", "of the first time");
+    assert_eq!(start_and_suspended(&again().mirror(stopped()).next()), json!([TEN, "True"]));
+}
+
+#[test]
+fn t16_a_job_that_ends_at_the_first_look_after_its_resumption_goes_on_saying_that_it_is_suspended() {
+    let held_back = || given().stored(json!({"ready": 0, "terminating": 0, "conditions": [suspended()]}));
+    let overdue = held_back().spec(json!({"activeDeadlineSeconds": 0}));
+    assert_eq!(condition(&overdue.mirror(failed()).next(), "Suspended")["status"], "True");
+    let nothing_to_do = held_back().indexed().spec(json!({"completions": 0, "parallelism": 0}));
+    let ended = nothing_to_do.mirror(with(complete(), json!({"succeeded": 0})));
+    assert_eq!(condition(&ended.next(), "Suspended")["status"], "True");
 }
 
 #[test]

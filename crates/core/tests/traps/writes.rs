@@ -29,7 +29,8 @@ fn t29_what_is_gone_is_cleared_by_name_and_conditions_of_others_stay() {
     let mut server = server(&with(running(), json!({"conditions": [theirs]})));
     server.edit(|job| job["spec"]["suspend"] = json!(true));
     let read = server.workload().clone();
-    let body = body(&read, &next(&read, running()));
+    let stopped = with(running(), json!({"active": 0, "ready": 0, "conditions": [suspended()]}));
+    let body = body(&read, &next(&read, stopped));
     assert_eq!(pick(&body["status"], ["startTime", "active", "completedIndexes"]), json!([null, null, null]));
     assert!(body["status"].as_object().unwrap().contains_key("startTime"), "a field that is not named is kept");
     server.patch_status(&body).unwrap();
