@@ -125,13 +125,15 @@ pub enum Share {
     Everything,
     /// All but the pod template, which some workers take of no Job that has run before.
     AllButTemplate,
+    /// The pod template, and whether it is suspended: what does not come before the pods start comes too late.
+    TemplateAndSuspension,
     /// Whether it is suspended: whatever else is refused, what is to stop must stop.
     Suspension,
 }
 
 impl Share {
     /// In the order in which they are tried.
-    pub const ALL: [Self; 3] = [Self::Everything, Self::AllButTemplate, Self::Suspension];
+    pub const ALL: [Self; 4] = [Self::Everything, Self::AllButTemplate, Self::TemplateAndSuspension, Self::Suspension];
 }
 
 /// The patch (RFC 7386) that brings the mirror up to date with its user's Job, or `None` if nothing is to be forwarded now.
@@ -182,7 +184,10 @@ fn next(before: &Forwarded, wanted: Forwarded, mirror: &Value, share: Share) -> 
     let mut now = match share {
         Share::Everything if !goes_ahead => wanted,
         Share::Everything | Share::AllButTemplate => rest,
-        Share::Suspension => before.clone().suspended_as(&rest),
+        Share::TemplateAndSuspension if !goes_ahead => {
+            Forwarded { template: wanted.template.clone(), ..before.clone() }.suspended_as(&wanted)
+        }
+        Share::TemplateAndSuspension | Share::Suspension => before.clone().suspended_as(&rest),
     };
     // The number of indexes changes in tandem with that of pods only, which is put right afterwards.
     if let Some(completions) = now.spec.get("completions").filter(|new| before.spec.get("completions") != Some(*new)) {
@@ -311,6 +316,11 @@ mod tests {
         let patch = |mirror: &Value, share| edit(&job, mirror, Carried::default(), share);
         let rest = patch(&mirror, Share::AllButTemplate).unwrap();
         assert_eq!(rest["spec"], json!({"suspend": false, "backoffLimit": 9}));
+        let first_things = patch(&mirror, Share::TemplateAndSuspension).unwrap();
+        assert_eq!(
+            first_things["spec"],
+            json!({"suspend": false, "template": {"spec": {"nodeSelector": {"zone": "b"}}}})
+        );
         assert_eq!(patch(&mirror, Share::Suspension).unwrap()["spec"], json!({"suspend": false}));
         mirror["metadata"]["annotations"] = rest["metadata"]["annotations"].clone();
         assert_eq!(spec_of(whole(&job, &mirror)), json!({"template": {"spec": {"nodeSelector": {"zone": "b"}}}}));

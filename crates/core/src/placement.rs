@@ -25,6 +25,10 @@ use crate::{
 /// How many creates may be under way to one worker. A worker that hangs collects this many workloads and no more.
 pub const CREATE_SLOTS: u32 = 64;
 
+/// The same, to one whose server failed at a mirror, until it takes one: otherwise a burst that fills the others would pour
+/// into it.
+const SLOTS_WHILE_FAILING: u32 = 1;
+
 /// So long a worker whose server failed at a mirror is the last choice: whoever is placed there finds out how it is, and loses
 /// a few minutes if it is no better.
 pub const LAST_CHOICE: Duration = Duration::from_secs(300);
@@ -42,7 +46,7 @@ pub struct WorkerView {
     pub minor: Option<u32>,
     /// It does not answer what is asked of it, though it can be watched.
     pub struggling: bool,
-    /// Its server failed at a mirror: until then (monotonic) it is the last choice.
+    /// Its server failed at a mirror, and has taken none since: until then (monotonic) it is the last choice.
     pub failing_until: Option<Duration>,
     /// Whether we can talk to it.
     pub link: Link,
@@ -109,6 +113,12 @@ impl KindLink {
 }
 
 impl WorkerView {
+    /// Whether it may get one more create.
+    pub const fn has_free_slot(&self) -> bool {
+        let slots = if self.failing_until.is_some() { SLOTS_WHILE_FAILING } else { CREATE_SLOTS };
+        self.unacknowledged < slots
+    }
+
     /// Its identity, if it is live and the mirrors of this kind are in sight.
     pub fn live_for(&self, kind: &KindRef) -> Option<&str> {
         self.live_identity().filter(|_| match kind {
@@ -338,7 +348,7 @@ fn verdict(name: &str, worker: &WorkerView, choice: Choice<'_>, policy: &Policy,
     if let Some(refusal) = choice.refusals.get(name).filter(|refusal| refusal.over_at() > choice.now) {
         return Verdict::Refused { why: refusal.why.clone() };
     }
-    if worker.unacknowledged >= CREATE_SLOTS { Verdict::NoFreeSlot } else { Verdict::Fits }
+    if worker.has_free_slot() { Verdict::Fits } else { Verdict::NoFreeSlot }
 }
 
 /// Spreads workloads over equally loaded workers.

@@ -22,7 +22,7 @@ mod retire;
 mod suspend;
 
 use jobferry_api as api;
-use retire::{let_go, retire};
+use retire::retire;
 
 use crate::{
     action::{Action, Alarm, Pods},
@@ -48,11 +48,7 @@ pub fn plan(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
     }
     let mut actions = match phase {
         Phase::NotOurs | Phase::Gone => return Vec::new(),
-        Phase::Leaving => {
-            let end = if activity.is_none() { case.last_word() } else { Vec::new() };
-            let has_to_be_written = end.iter().any(Action::writes_workload);
-            return if has_to_be_written { end } else { end.into_iter().chain(let_go(known, around)).collect() };
-        }
+        Phase::Leaving => return case.take_leave(activity.is_none()),
         Phase::Finished => {
             if let Some(activity) = activity.filter(|_| case.is_ended_by_another()) {
                 return case.leave_alone(activity);

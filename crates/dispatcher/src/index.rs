@@ -2,6 +2,7 @@
 
 mod children;
 mod deleted;
+mod doubts;
 mod halts;
 mod mirrors;
 mod orphans;
@@ -10,7 +11,7 @@ mod waiting;
 mod workers;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, hash_map::Entry},
     sync::{Mutex, MutexGuard, PoisonError},
     time::Duration,
 };
@@ -36,6 +37,7 @@ use jobferry_kubeio::events::About;
 use crate::events::about;
 use children::Owned;
 use deleted::Deleted;
+use doubts::Doubts;
 use orphans::Orphans;
 use waiting::Waiting;
 
@@ -81,6 +83,7 @@ struct State {
     manager_version: u64,
     waiting: Waiting,
     deleted: Deleted,
+    doubts: Doubts,
     orphans: Orphans,
     owned: Owned,
     listed: Listed,
@@ -316,11 +319,20 @@ impl Index {
 impl State {
     /// The one way to change what is known of a workload: it keeps the load of the workers right and forgets what is over.
     fn change(&mut self, uid: &str, change: impl FnOnce(&mut Knowledge)) {
-        let known = self.workloads.entry(uid.to_owned()).or_default();
+        let known = match self.workloads.entry(uid.to_owned()) {
+            Entry::Occupied(known) => known.into_mut(),
+            Entry::Vacant(new) => {
+                let memory = Memory { in_doubt: self.doubts.take(uid), ..Memory::default() };
+                new.insert(Box::new(Knowledge { memory, ..Knowledge::default() }))
+            }
+        };
         let before = known.load();
         change(known);
         let after = known.load();
         if known.workload.is_none() && known.present().next().is_none() {
+            if let Some(sent) = known.memory.in_doubt {
+                self.doubts.keep(uid, sent);
+            }
             self.workloads.remove(uid);
             self.waiting.remove(uid);
             self.fresh.remove(uid);

@@ -253,7 +253,11 @@ async fn manager_turn(shared: &Arc<Shared>, queue: &Queue<Uid>, uid: &Uid) {
     let Planned { actions, workload } = shared.index.plan(uid, shared.term, now);
     shared.lanes.offer_free_slots();
     let mut failed = false;
-    for action in actions {
+    // A worker's lane makes its own plan, and need not wait for what is written here: whoever sees that an edit shows may rely
+    // on its being on its way.
+    let (first, then): (Vec<_>, Vec<_>) =
+        actions.into_iter().partition(|action| matches!(owner(action), Owner::Worker(_)));
+    for action in first.into_iter().chain(then) {
         if !shared.leadership.holds() {
             failed = true;
             break;

@@ -106,9 +106,9 @@ impl Case<'_> {
     fn take_refusal(&self, at: &Placement, refusal: &Refusal) -> Option<Vec<Action>> {
         let chosen = self.choose().ok().and_then(|decision| decision.chosen);
         let times = |worker: &str| self.known.memory.refusals.get(worker).map_or(0, |refusal| refusal.times);
-        // A workload that everybody refuses must not wander: whoever refused it as often is no better place to wait.
+        // A workload that everybody refuses must not wander: whoever refused it half as often is no better place to wait.
         let elsewhere =
-            chosen.is_some_and(|chosen| chosen.worker != at.worker && times(&chosen.worker) < refusal.times);
+            chosen.is_some_and(|chosen| chosen.worker != at.worker && 2 * times(&chosen.worker) <= refusal.times);
         if elsewhere && refusal.times >= refusal.ground.left_from() {
             // A refused create never proves that an earlier one did not get through.
             return Some(if self.is_absent(at) {

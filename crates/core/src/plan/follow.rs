@@ -8,7 +8,7 @@ use crate::{
     claim::Misfit,
     knowledge::Sighting,
     project::{announced, project},
-    record::{Placement, Record},
+    record::Placement,
     time::STATUS_INTERVAL,
     workload::{Mirror, Told},
 };
@@ -87,18 +87,6 @@ impl Case<'_> {
     /// workload's, and nothing else may be started. Most of them come from creates that were answered too late.
     pub(super) fn copy_end_from_before(&self, at: &Placement) -> Option<Vec<Action>> {
         self.end_from_before().map(|mirror| self.copy_status(at, mirror))
-    }
-
-    /// The end of a workload whose deletion was asked for, and which somebody's finalizer keeps until they have seen it.
-    pub(super) fn last_word(&self) -> Vec<Action> {
-        let workload = self.workload;
-        let is_refused = self.known.memory.status_refused.as_ref() == Some(&workload.resource_version);
-        match &workload.record {
-            Record::Placed(at) if workload.is_ours() && !workload.is_finished() && !is_refused => {
-                self.copy_end_from_before(at).unwrap_or_default()
-            }
-            _ => Vec::new(),
-        }
     }
 
     /// A mirror whose end was seen, whether or not it is still there.

@@ -8,6 +8,7 @@ use super::{Case, delete};
 use crate::{
     action::{Action, Alarm},
     knowledge::{Knowledge, Memory, Surroundings},
+    record::Record,
     time::{ORPHAN_PAUSE, QUARANTINE},
     workload::Mirror,
 };
@@ -45,7 +46,7 @@ pub(super) fn retire(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action>
 
 /// Deletes the mirrors of a workload that is gone or going. A finished one stays for as long as a create of an earlier
 /// leader, or one of ours without an answer, may still land: its name is what keeps that from running again.
-pub(super) fn let_go(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
+fn let_go(known: &Knowledge, around: Surroundings<'_>) -> Vec<Action> {
     let quiet = quiet_from(known, around);
     let going = known.present().filter(|(_, mirror)| !mirror.deleting);
     going
@@ -72,6 +73,28 @@ pub(super) fn doubtful_until(known: &Knowledge, around: Surroundings<'_>) -> Dur
 }
 
 impl Case<'_> {
+    /// Its deletion was asked for. Somebody's finalizer may keep it until they have seen its end: that is told first, if it is
+    /// ours to tell, and its mirror stays until then.
+    pub(super) fn take_leave(&self, is_ours_to_tell: bool) -> Vec<Action> {
+        let end = if is_ours_to_tell { self.last_word() } else { Vec::new() };
+        if end.iter().any(Action::writes_workload) {
+            let unfinished = self.known.present().filter(|(_, mirror)| !mirror.deleting && !mirror.is_finished());
+            return end.into_iter().chain(unfinished.map(delete)).collect();
+        }
+        end.into_iter().chain(let_go(self.known, self.around)).collect()
+    }
+
+    fn last_word(&self) -> Vec<Action> {
+        let workload = self.workload;
+        let is_refused = self.known.memory.status_refused.as_ref() == Some(&workload.resource_version);
+        match &workload.record {
+            Record::Placed(at) if workload.is_ours() && !workload.is_finished() && !is_refused => {
+                self.copy_end_from_before(at).unwrap_or_default()
+            }
+            _ => Vec::new(),
+        }
+    }
+
     /// The mirrors of a finished workload. A live one is the late create that the finished mirror's name was kept to
     /// prevent; finished ones stay for as long as the policy says.
     pub(super) fn retain(&self) -> Vec<Action> {

@@ -4,7 +4,9 @@ mod custom;
 mod leaving;
 mod misfits;
 mod policies;
+mod refusals;
 mod suspension;
+mod waiting;
 
 use std::collections::BTreeMap;
 
@@ -15,7 +17,7 @@ use crate::{
     forward::Forwarded,
     halts::Halt,
     knowledge::{Absence, Activity, Gone, Memory, Sighting},
-    placement::{CREATE_SLOTS, Link, WorkerView},
+    placement::{Link, WorkerView},
     policy::{Policies, Policy},
     refusal::{Ground, Refusal},
     time::{
@@ -254,64 +256,6 @@ fn a_workload_that_fits_nowhere_says_why_and_does_not_repeat_itself() {
     assert_eq!(narrowed().condition(said).plan(), []);
 }
 
-/// It has waited for so long that this is news.
-fn long_waiting() -> Memory {
-    Memory { waiting_since: NOW.monotonic.checked_sub(WAITING_INTERVAL), ..Memory::default() }
-}
-
-#[test]
-fn one_worker_that_is_never_reached_does_not_keep_people_from_hearing_why_a_workload_waits() {
-    let narrowed = || world().job("/metadata/annotations", json!({"jobferry.dev/workers": "us-1"}));
-    let connecting = || narrowed().link("eu-2", Link::Connecting);
-    let news = Action::WakeAt(NOW.monotonic + WAITING_INTERVAL);
-    let just_come = Memory { waiting_since: Some(NOW.monotonic), ..Memory::default() };
-    assert_eq!(connecting().remembering(just_come).plan(), [news], "what it will answer may be known in a moment");
-    let plan = connecting().remembering(long_waiting()).plan();
-    assert!(matches!(&plan[..], [Action::Tell(told)] if told.message.contains("not among the named")), "{plan:?}");
-}
-
-#[test]
-fn a_slot_that_is_not_free_after_a_minute_is_told() {
-    let full = |memory| {
-        let mut world = world().remembering(memory);
-        for worker in world.workers.values_mut() {
-            worker.unacknowledged = CREATE_SLOTS;
-        }
-        world.plan()
-    };
-    assert_eq!(full(Memory::default()), [Action::WakeAt(NOW.monotonic + WAITING_INTERVAL)]);
-    let plan = full(long_waiting());
-    assert!(matches!(&plan[..], [Action::Tell(told)] if told.message.ends_with("2 no free create slot")), "{plan:?}");
-}
-
-#[test]
-fn a_workload_waits_from_when_it_may_be_placed_until_it_is() {
-    let mut known = Knowledge::default();
-    let mut waits_since = |suspended: bool, at: Option<Placement>, monotonic: u64| {
-        let mut world = world().job("/spec/suspend", json!(suspended));
-        if let Some(at) = at {
-            world = world.placed(&at);
-        }
-        known.workload = Some(serde_json::from_value(world.job).unwrap());
-        known.notice(&world.workers, Now { monotonic: Duration::from_secs(monotonic), ..NOW });
-        known.memory.waiting_since.map(|since| since.as_secs())
-    };
-    assert_eq!(waits_since(true, None, 1), None);
-    assert_eq!(waits_since(false, None, 2), Some(2));
-    assert_eq!(waits_since(false, None, 3), Some(2));
-    assert_eq!(waits_since(false, Some(placement()), 4), None);
-    assert_eq!(waits_since(false, Some(placement().leaving(0, NOW.wall)), 5), Some(5));
-}
-
-#[test]
-fn news_about_waiting_comes_at_most_once_a_minute() {
-    let world = world().job("/metadata/annotations", json!({"jobferry.dev/worker-selector": "a b"}));
-    let before = Timestamp::from_second(NOW.wall.as_second() - 20).unwrap();
-    let said = json!({"type": "jobferry.dev/Placed", "status": "False", "reason": "NoWorkerFits", "message": "old",
-                      "lastTransitionTime": before.to_string()});
-    assert_eq!(world.condition(said).plan(), [Action::WakeAt(NOW.monotonic + Duration::from_secs(40))]);
-}
-
 #[test]
 fn a_suspended_workload_is_not_placed_and_looks_as_the_built_in_controller_shows_it() {
     let plan = world().job("/spec/suspend", json!(true)).plan();
@@ -335,50 +279,6 @@ fn after_a_restart_nothing_is_created_before_absence_is_proved_and_the_placement
     assert_eq!(placed().plan(), [prove_absent()]);
     let proved = Memory { absent: Some(absent(1)), ..Memory::default() };
     assert_eq!(placed().remembering(proved).plan(), [Action::RecordPlacement(placement())]);
-}
-
-#[test]
-fn a_refusal_sends_the_workload_elsewhere_but_only_after_proof_of_absence() {
-    let refused = |absent| {
-        let acknowledged = Some((1, NOW.monotonic));
-        let memory =
-            Memory { acknowledged, absent, refusals: refusal("quota", Duration::from_secs(1)), ..Memory::default() };
-        world().placed(&placement()).remembering(memory).plan()
-    };
-    assert_eq!(refused(None), [prove_absent()], "a refused create does not prove that nothing runs");
-    assert_eq!(refused(Some(absent(1))), [Action::RecordPlacement(placement().leaving(0, NOW.wall))]);
-}
-
-#[test]
-fn a_workload_that_everybody_refuses_stays_where_it_is_and_says_so() {
-    let refused_by_both = |times| {
-        let mut refusals = refusal("quota", Duration::from_secs(1));
-        let before = Refusal { at: Duration::ZERO, ..refusals["eu-1"].clone() };
-        refusals.insert("eu-2".into(), before);
-        refusals.get_mut("eu-1").unwrap().times = times;
-        let memory = Memory { absent: Some(absent(1)), refusals, ..Memory::default() };
-        world().placed(&placement()).remembering(memory).plan()
-    };
-    let plan = refused_by_both(1);
-    assert!(matches!(&plan[..], [Action::Tell(told), Action::WakeAt(_)] if told.message.contains("quota")), "{plan:?}");
-    let plan = refused_by_both(2);
-    assert!(matches!(plan[..], [Action::RecordPlacement(_)]), "the other one is asked again after all: {plan:?}");
-}
-
-#[test]
-fn a_refusal_with_nowhere_else_to_go_is_told_and_asked_again_later() {
-    let asked = |ago| {
-        let acknowledged = Some((1, NOW.monotonic));
-        let memory = Memory { acknowledged, refusals: refusal("quota", ago), ..Memory::default() };
-        world().placed(&placement()).link("eu-2", AWAY).remembering(memory).plan()
-    };
-    let plan = asked(Duration::from_secs(5));
-    let again = NOW.monotonic + Duration::from_secs(10);
-    assert!(
-        matches!(&plan[..], [Action::Tell(told), Action::WakeAt(at)] if told.message.contains("quota") && *at == again),
-        "{plan:?}"
-    );
-    assert_eq!(asked(Duration::from_secs(20)), [Action::CreateMirror(placement())]);
 }
 
 #[test]

@@ -31,7 +31,11 @@ pub(super) async fn forward(
     let kind = workload.kind();
     let path = kind.object(&workload.namespace, &workload.name);
     let what = "read what to forward";
-    let read = read_raw(&shared.manager, &path).await.map_err(|error| log(what, uid, &error))?;
+    // That tells nothing of the worker.
+    let read = read_raw(&shared.manager, &path).await.map_err(|error| {
+        log(what, uid, &error);
+        Unfinished::Unasked
+    })?;
     let job: Value = decode(&read)?;
     let stored = read_raw(asked.client, &path).await.map_err(|error| failed(what, uid, &error))?;
     let current: Value = decode(&stored)?;
@@ -40,18 +44,17 @@ pub(super) async fn forward(
     if !is(&job, uid) || !is(&current, &mirror.uid) {
         return Err(Unfinished::Again);
     }
-    let mut refused: Option<(Value, Ground, String)> = None;
+    let (mut sent, mut refused) = (Vec::new(), None);
     for share in Share::ALL {
         let edit = kind.edit(&job, &current, at.carried, share).map_err(|error| log("make the edit", uid, &error))?;
-        let sent = refused.as_ref().map(|(sent, ..)| sent);
-        let Some(edit) = edit.filter(|edit| sent != Some(edit)) else { continue };
+        let Some(edit) = edit.filter(|edit| !sent.contains(edit)) else { continue };
         let body = edit.to_string().into_bytes();
         let outcome = kubeio::patch(asked.client, &paths::by_us(&path), Patch::Merge, body, WRITE_DEADLINE).await;
         let error = match outcome.inspect_err(|error| shared.metrics().worker_write_failed(worker, error)) {
             Ok(answer) => {
                 tracing::info!(job = name_of(workload), worker, ?share, "edit forwarded");
                 shared.index.remember(uid, |memory| (memory.failures, memory.edit_refused) = (None, None));
-                if let Some((_, ground, why)) = refused {
+                if let Some((ground, why)) = refused {
                     refuse(shared, workload, at, digest, ground, why);
                 }
                 return learn(shared, &kind, asked, &answer);
@@ -68,12 +71,13 @@ pub(super) async fn forward(
         };
         // What the worker does not accept may be a part of it only.
         let is_about_content = matches!(ground, Ground::Invalid | Ground::Denied);
-        refused = refused.map(|(_, ground, why)| (edit.clone(), ground, why)).or(Some((edit, ground, why)));
+        refused.get_or_insert((ground, why));
+        sent.push(edit);
         if !is_about_content {
             break;
         }
     }
-    if let Some((_, ground, why)) = refused {
+    if let Some((ground, why)) = refused {
         refuse(shared, workload, at, digest, ground, why);
         return Ok(());
     }

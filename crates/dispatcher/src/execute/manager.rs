@@ -36,11 +36,12 @@ pub(super) async fn record_placement(
     tracing::info!(job = name_of(workload), worker, epoch, moving = placement.moving, "placed");
     let stored = decode_workload(shared, &workload.kind(), &answer)?;
     let kept = matches!(stored.record, Record::Placed(_));
+    // What is taken over from a mirror was placed by somebody before.
+    let is_first = kept && workload.is_new() && is_unseen && shared.index.has_no_mirror(uid);
     shared.index.remember(uid, |memory| {
         // One that was not kept leads to nothing, and what is placed next need not wait for it.
         memory.acknowledged = kept.then_some((epoch, sent)).or(memory.acknowledged);
-        // What is taken over from a mirror was placed by somebody before.
-        memory.placed_first |= kept && workload.is_new() && is_unseen;
+        memory.placed_first |= is_first;
         memory.unkept = (!kept).then_some(sent);
         memory.absent = None;
         memory.no_stray_in = None;

@@ -58,7 +58,14 @@ pub(super) async fn create(
     }
     // In doubt from here on, for this task may be dropped together with its connection; an answer lifts the doubt.
     let mut doubt = None;
-    shared.index.remember(uid, |memory| doubt = memory.in_doubt.replace(now.monotonic));
+    let mut is_known = false;
+    shared.index.remember(uid, |memory| {
+        doubt = memory.in_doubt.replace(now.monotonic);
+        is_known = true;
+    });
+    if !is_known {
+        return Err(Unfinished::Unasked);
+    }
     let outcome = kubeio::create(asked.client, &path, mirror.to_string().into_bytes(), WRITE_DEADLINE).await;
     let answered = outcome.as_ref().err().is_none_or(|error| error.is_already_exists() || ground_of(error).is_some());
     if answered {
@@ -75,7 +82,10 @@ pub(super) async fn create(
             }
             // It may have created the mirror all the same, so the doubt stays; but it is better to go elsewhere.
             if let Some(why) = failing(shared, uid, placement, &error) {
-                shared.index.note_failing(&placement.worker, Some(now.monotonic + LAST_CHOICE));
+                // What has failed there before says nothing new of the worker: it would be the last choice for ever.
+                if shared.index.refusal(uid, &placement.worker).is_none() {
+                    shared.index.note_failing(&placement.worker, Some(now.monotonic + LAST_CHOICE));
+                }
                 refuse(shared, uid, placement, Ground::Failing, why);
                 shared.lanes.plan_all([uid.clone()]);
             }

@@ -10,7 +10,7 @@ use jobferry_core::{
     placement::{CREATE_SLOTS, Link},
     record::{Placement, Record},
     refusal::{Ground, Refusal},
-    time::{LOSS_NOTICED, Now, ORPHAN_BATCH},
+    time::{LOSS_NOTICED, Now, ORPHAN_BATCH, QUARANTINE},
     workload::Mirror,
 };
 use k8s_openapi::jiff::Timestamp;
@@ -328,6 +328,25 @@ fn mirrors_whose_workload_was_never_seen_are_deleted_in_batches() {
     }
     assert_eq!(deletes(&index), ORPHAN_BATCH);
     assert_eq!(deletes(&index), ORPHAN_BATCH, "the same ones, planned again");
+}
+
+#[test]
+fn a_create_of_unknown_outcome_outlives_its_workload_that_was_deleted_before_its_mirror_was_seen() {
+    let gone = |doubt| {
+        let index = index(&["eu-1"]);
+        index.apply_workload(placed("u1", 1, "eu-1"));
+        index.remember("u1", |memory| memory.in_doubt = doubt);
+        index.delete_workload("u1");
+        assert!(index.lock().workloads.is_empty());
+        let complete = json!({"conditions": [{"type": "Complete", "status": "True"}]});
+        let ended = Mirror { status: serde_json::from_value(complete).unwrap(), ..mirror("u1", "m1", 2) };
+        index.apply_mirror("eu-1", ended);
+        let proof = Gone { version: 7, at: NOW.monotonic };
+        index.remember("u1", |memory| (memory.gone, memory.owner_seen) = (Some(proof), true));
+        plan_of(&index, "u1").actions
+    };
+    assert!(matches!(gone(None)[..], [Action::DeleteMirror { .. }]));
+    assert_eq!(gone(Some(NOW.monotonic)), [Action::WakeAt(NOW.monotonic + QUARANTINE)], "its name is a guard");
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use jobferry_core::placement::{CREATE_SLOTS, WorkerView};
+use jobferry_core::placement::WorkerView;
 
 use super::Uid;
 
@@ -45,7 +45,7 @@ impl Waiting {
     /// Each worker with a free create slot wakes one workload that waits for it. Whether that one takes it or not, its
     /// plan offers what is left to the next.
     pub(super) fn take_free_slots(&mut self, workers: &BTreeMap<String, WorkerView>) -> Vec<Uid> {
-        let has_free = |worker: &String| workers.get(worker).is_some_and(|view| view.unacknowledged < CREATE_SLOTS);
+        let has_free = |worker: &String| workers.get(worker).is_some_and(WorkerView::has_free_slot);
         let offers = self.for_slots.iter_mut().filter(|(worker, _)| has_free(worker));
         offers.filter_map(|(_, waiters)| waiters.pop_first()).map(|(_, uid)| uid).collect()
     }

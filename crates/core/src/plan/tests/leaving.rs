@@ -30,6 +30,8 @@ fn whoever_keeps_a_deleted_workload_until_its_end_is_told_that_end_first() {
         !refused.iter().any(Action::writes_workload),
         "what the manager does not take holds nobody up: {refused:?}"
     );
+    let plan = deleting().mirror_on("eu-2", running()).plan();
+    assert!(matches!(&plan[..], [Action::WriteStatus { .. }, stop] if *stop == delete_on("eu-2")), "{plan:?}");
 }
 
 #[test]
