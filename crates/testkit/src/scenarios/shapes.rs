@@ -86,6 +86,8 @@ fn shapes_that_complete() -> Vec<Shape> {
         job("paused", &json!({"completions": 2})).runs_for("2"),
         indexed("indexed", 4, &json!({})),
         indexed("grown", 1, &json!({})).runs_for("2"),
+        indexed("emptied", 2, &json!({"suspend": true})),
+        indexed("dropped", 2, &json!({"suspend": true})).runs_for_ever(),
     ];
     let one_by_one =
         |name: &str, rule: Value| indexed(name, 4, &json!({"parallelism": 1, "successPolicy": {"rules": [rule]}}));
@@ -111,6 +113,7 @@ fn shapes_that_fail() -> Vec<Shape> {
         failed("BackoffLimitExceeded", job("retried", &json!({"backoffLimit": 1})).exits(3)),
         failed("PodFailurePolicy", job("fatal-code", &fatal_job).exits(42)),
         failed("DeadlineExceeded", job("late", &json!({"activeDeadlineSeconds": 2})).runs_for_ever()),
+        failed("DeadlineExceeded", job("overdue", &json!({"activeDeadlineSeconds": 0, "suspend": true}))),
         failed("FailedIndexes", indexed("per-index", 6, &per_index).failing_indexes("1,2,5")),
         failed("FailedIndexes", indexed("as-many-as-allowed", 4, &two_may_fail).failing_indexes("1,2")),
         failed("FailedIndexes", indexed("fatal-index", 3, &fatal_index).failing_indexes("1").exits(42)),
@@ -131,9 +134,15 @@ async fn end_of(place: &Place, manifest: &JobManifest) -> Result<Job, ScenarioEr
         "paused" => place.change(name, &json!({"spec": {"suspend": true}})).await?,
         _ => {}
     }
-    if matches!(name, "paused" | "held") {
+    if matches!(name, "paused" | "held" | "overdue" | "emptied" | "dropped") {
         place.until(name, "suspended", is_suspended).await?;
-        place.change(name, &json!({"spec": {"suspend": false}})).await?;
+        let emptied = json!({"suspend": false, "completions": 0, "parallelism": 0});
+        let resumed = if name == "emptied" { emptied } else { json!({"suspend": false}) };
+        place.change(name, &json!({"spec": resumed})).await?;
+    }
+    if name == "dropped" {
+        place.until(name, "active", has_active(2)).await?;
+        place.change(name, &json!({"spec": {"suspend": true, "completions": 0, "parallelism": 0}})).await?;
     }
     place.until(name, "ended", |job| is_complete(job) || is_failed(job)).await
 }
