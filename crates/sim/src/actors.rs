@@ -124,6 +124,14 @@ pub(crate) async fn tell(manager: Cluster, story: WorkloadStory) {
             Step::Suspend(suspend) => edit(&client, &path, etl::suspend(&story.name, suspend)).await,
             Step::Resize(parallelism) => edit(&client, &path, json!({"spec": {"parallelism": parallelism}})).await,
             Step::Delete(propagation) => delete(&client, &path, propagation).await,
+            Step::Relabel(stage) => {
+                let labels = json!({"stage": stage.to_string()});
+                edit(&client, &path, json!({"spec": {"template": {"metadata": {"labels": labels}}}})).await;
+            }
+            Step::Widen(size) => {
+                edit(&client, &path, json!({"spec": {"completions": size, "parallelism": size}})).await;
+            }
+            Step::Keep(kept) => strangers::keep(&client, &story.name, kept).await,
         }
     }
 }

@@ -28,6 +28,10 @@ pub enum Rule {
     AddsTtl,
     /// A webhook of a queue suspends every Job.
     Suspends,
+    /// A policy takes no edit of a Job.
+    RefusesEdits,
+    /// A webhook that must be asked about every Job is down.
+    Fails,
 }
 
 impl Rule {
@@ -36,7 +40,9 @@ impl Rule {
 
     /// The refusal of a request, if it is refused.
     pub(crate) fn refuse(self, asked: &Asked) -> Option<(StatusCode, Value)> {
-        let creates_job = asked.method == Method::POST && asked.path.starts_with("/apis/batch/v1/");
+        let is_job = asked.path.starts_with("/apis/batch/v1/");
+        let creates_job = is_job && asked.method == Method::POST;
+        let edits_job = is_job && asked.method == Method::PATCH;
         let (code, reason, message) = match self {
             Self::Quota if creates_job => {
                 (403, "Forbidden", "jobs.batch is forbidden: exceeded quota: jobs, used: count/jobs.batch=1")
@@ -44,6 +50,12 @@ impl Rule {
             Self::NoNamespace if creates_job => (404, "NotFound", "namespaces \"default\" not found"),
             Self::Terminating if creates_job => {
                 (403, "Forbidden", "unable to create new content in namespace default because it is being terminated")
+            }
+            Self::RefusesEdits if edits_job => {
+                (403, "Forbidden", "admission webhook \"frozen\" denied the request: Jobs stay as they are")
+            }
+            Self::Fails if creates_job || edits_job => {
+                (500, "InternalError", "failed calling webhook \"absent\": connection refused")
             }
             Self::Denied(401) => (401, "Unauthorized", "Unauthorized"),
             Self::Denied(_) => (403, "Forbidden", "User \"jobferry\" cannot create resource \"jobs\""),

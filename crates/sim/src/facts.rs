@@ -134,6 +134,27 @@ impl JobFacts {
         }
     }
 
+    /// The end that it has come to, or has announced, and the reason.
+    pub fn announced(&self) -> impl Iterator<Item = (String, String)> + use<> {
+        let ends = [
+            ("Complete", "Complete"),
+            ("SuccessCriteriaMet", "Complete"),
+            ("Failed", "Failed"),
+            ("FailureTarget", "Failed"),
+        ];
+        let list = self.status["conditions"].as_array().cloned().unwrap_or_default();
+        let said = list.into_iter().filter(|condition| condition["status"] == "True").filter_map(move |condition| {
+            let (_, end) = ends.into_iter().find(|(kind, _)| condition["type"] == *kind)?;
+            Some((end.to_owned(), condition["reason"].as_str().unwrap_or_default().to_owned()))
+        });
+        self.ending.clone().into_iter().chain(said)
+    }
+
+    /// Of a Job on a worker: its admission made it something that nobody can use, and which is taken back.
+    pub fn is_altered(&self) -> bool {
+        !self.is_mirror() || self.epoch.is_none() || self.delegated
+    }
+
     /// Both marks that make it a mirror.
     pub fn is_mirror(&self) -> bool {
         self.origin.is_some() && self.origin_uid.is_some()

@@ -111,19 +111,25 @@ pub enum Fault {
     Canary,
     /// More Jobs at once than a worker has create slots.
     Crowd,
+    /// Users change more of their Jobs than whether they are suspended, or keep what they delete by a finalizer.
+    UserEdits,
+    /// A worker refuses every edit of a mirror for a while.
+    EditsRefused,
+    /// A worker fails at every mirror that is created or edited for a while: a webhook is down.
+    WebhookDown,
 }
 
 use Fault::{
-    Canary, Cordon, Crash, Credentials, Crowd, CutOff, Denied, EndedByOthers, Freeze, LateAnswer, LateRequest,
-    LostAnswer, LostRequest, ManagerRestored, MirrorDeleted, MirrorEdited, MirrorHeld, MirrorRewritten, NameTaken,
-    NamespaceDeleted, NoBookmarks, NoNamespace, OddShapes, OldController, OneWay, PairCut, Partition, PolicyChanged,
-    QueueAdmits, Quota, Rebuilt, RecordWiped, Replicas, Reset, Restart, Restored, SecondManager, SecretMisled,
-    SecretRotated, ServerError, Skew, Slow, StaleList, Twins, WatchCut, WatchExpired, WatchSilent, WatchSlow, Webhook,
-    WorkerDoubled, WorkerQueue, WorkerRemoved,
+    Canary, Cordon, Crash, Credentials, Crowd, CutOff, Denied, EditsRefused, EndedByOthers, Freeze, LateAnswer,
+    LateRequest, LostAnswer, LostRequest, ManagerRestored, MirrorDeleted, MirrorEdited, MirrorHeld, MirrorRewritten,
+    NameTaken, NamespaceDeleted, NoBookmarks, NoNamespace, OddShapes, OldController, OneWay, PairCut, Partition,
+    PolicyChanged, QueueAdmits, Quota, Rebuilt, RecordWiped, Replicas, Reset, Restart, Restored, SecondManager,
+    SecretMisled, SecretRotated, ServerError, Skew, Slow, StaleList, Twins, UserEdits, WatchCut, WatchExpired,
+    WatchSilent, WatchSlow, Webhook, WebhookDown, WorkerDoubled, WorkerQueue, WorkerRemoved,
 };
 
 /// Every kind, its name and its weight among the kinds of its group.
-const TABLE: [(Fault, &str, u64); 52] = [
+const TABLE: [(Fault, &str, u64); 55] = [
     (LostRequest, "lost-request", 10),
     (LostAnswer, "lost-answer", 20),
     (LateRequest, "late-request", 20),
@@ -176,6 +182,9 @@ const TABLE: [(Fault, &str, u64); 52] = [
     (NoBookmarks, "no-bookmarks", 1),
     (Canary, "canary", 1),
     (Crowd, "crowd", 1),
+    (UserEdits, "user-edits", 1),
+    (EditsRefused, "edits-refused", 1),
+    (WebhookDown, "webhook-down", 1),
 ];
 
 /// Kinds that befall a single request.
@@ -191,8 +200,17 @@ pub(crate) const OF_WORKERS: [Fault; 8] = [Partition, OneWay, Freeze, Slow, Quot
 pub(crate) const OF_PEOPLE: [Fault; 8] =
     [MirrorDeleted, MirrorEdited, WorkerQueue, NameTaken, Cordon, WorkerRemoved, SecretRotated, PolicyChanged];
 /// What people do as well; each kind has dice of its own.
-pub(crate) const OF_STRANGERS: [Fault; 7] =
-    [RecordWiped, MirrorRewritten, MirrorHeld, EndedByOthers, SecretMisled, WorkerDoubled, NamespaceDeleted];
+pub(crate) const OF_STRANGERS: [Fault; 9] = [
+    RecordWiped,
+    MirrorRewritten,
+    MirrorHeld,
+    EndedByOthers,
+    SecretMisled,
+    WorkerDoubled,
+    NamespaceDeleted,
+    EditsRefused,
+    WebhookDown,
+];
 /// Accidents of a management cluster, of which it has one at most.
 pub(crate) const ACCIDENTS_OF_MANAGER: [Fault; 1] = [Restart];
 /// Accidents of a worker, of which it has one at most.

@@ -23,7 +23,7 @@ pub struct AtTheWire {
 }
 
 /// Bugs that the seeds find.
-pub const AT_THE_WIRE: [AtTheWire; 10] = [
+pub const AT_THE_WIRE: [AtTheWire; 12] = [
     AtTheWire {
         sabotage: Sabotage::NoVersion,
         what: "status writes without resourceVersion",
@@ -95,6 +95,20 @@ pub const AT_THE_WIRE: [AtTheWire; 10] = [
         within: 40,
         faults: "partition,freeze,slow",
     },
+    AtTheWire {
+        sabotage: Sabotage::UnsentCreate,
+        what: "a mirror taken as created before it is",
+        promises: &["calm"],
+        within: 10,
+        faults: "all",
+    },
+    AtTheWire {
+        sabotage: Sabotage::InventedEnd,
+        what: "the failure of a mirror told as a success",
+        promises: &["never-lost"],
+        within: 10,
+        faults: "all",
+    },
 ];
 
 /// A protection of the protocol that is taken out of the model.
@@ -121,7 +135,7 @@ const ONE: Budget = Budget { faults: 1, ..QUIET };
 ///
 /// [`Flaw::NoWindow`] is not among them: what a mirror is made of is read again, or dropped, when its window is over, and a
 /// record that has changed by then stops the create. The window only makes it sure that no more time passes after that.
-pub const IN_THE_MODEL: [InTheModel; 10] = [
+pub const IN_THE_MODEL: [InTheModel; 12] = [
     InTheModel {
         flaw: Flaw::NoVersion,
         what: "status writes without resourceVersion",
@@ -191,6 +205,22 @@ pub const IN_THE_MODEL: [InTheModel; 10] = [
         what: "a finished mirror deleted as soon as its workload is gone",
         world: "the user deletes",
         budget: Budget { users: 1, ..QUIET },
+        promise: "never-again",
+        is_long: true,
+    },
+    InTheModel {
+        flaw: Flaw::NoEarlierLeader,
+        what: "a leader that does not wait for creates of the one before it",
+        world: "by lease, which passes on; the user deletes",
+        budget: Budget { crashes: 1, users: 1, leased: true, ..ONE },
+        promise: "never-again",
+        is_long: true,
+    },
+    InTheModel {
+        flaw: Flaw::ForgetsDoubt,
+        what: "a create without an answer, forgotten with its deleted workload",
+        world: "by lease; two requests without an answer; the user deletes",
+        budget: Budget { faults: 2, requests: 2, users: 1, leased: true, ..QUIET },
         promise: "never-again",
         is_long: true,
     },

@@ -39,11 +39,15 @@ pub enum Sabotage {
     HastyLoss,
     /// All workers share a queue: while one is in trouble, creates on the others wait.
     OneQueue,
+    /// A mirror is taken as created before it is.
+    UnsentCreate,
+    /// The failure of a mirror is told as a success.
+    InventedEnd,
 }
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 12] = [
         Self::NoVersion,
         Self::NoUidOnDelete,
         Self::FalseGone,
@@ -54,6 +58,8 @@ impl Sabotage {
         Self::NoIdentity,
         Self::HastyLoss,
         Self::OneQueue,
+        Self::UnsentCreate,
+        Self::InventedEnd,
     ];
 
     /// What the server gets to see of a request.
@@ -67,6 +73,7 @@ impl Sabotage {
             Self::RawStatus if is_status && value["status"]["active"].as_i64().unwrap_or_default() == 0 => {
                 remove(&mut value["status"], "active");
             }
+            Self::InventedEnd if is_status => succeed(&mut value["status"]),
             Self::NoMarks if is_job && asked.method == Method::POST && !is_manager(cluster) => {
                 remove(&mut value["metadata"]["labels"], labels::ORIGIN);
                 remove(&mut value["metadata"]["annotations"], annotations::ORIGIN_UID);
@@ -95,6 +102,12 @@ impl Sabotage {
         if self == Self::NoIdentity && asked.path == "/api/v1/namespaces/kube-system" && !is_manager(cluster) {
             return Some((StatusCode::OK, json!({"metadata": {"uid": format!("identity-of-{cluster}")}})));
         }
+        if self == Self::UnsentCreate && asked.method == Method::POST && asked.path.ends_with("/jobs") {
+            let mut made: Value = serde_json::from_slice(body).ok()?;
+            made["metadata"]["uid"] = format!("never-made-{}", made["metadata"]["name"]).into();
+            made["metadata"]["resourceVersion"] = "1".into();
+            return (!is_manager(cluster)).then_some((StatusCode::CREATED, made));
+        }
         let (_, name) = asked.path.strip_prefix("/apis/batch/v1/namespaces/")?.split_once("/jobs/")?;
         let absent = || {
             let details = json!({"name": name, "group": "batch", "kind": "jobs"});
@@ -117,6 +130,23 @@ fn ends(body: &[u8]) -> bool {
     let value: Value = serde_json::from_slice(body).unwrap_or_default();
     let conditions = value["status"]["conditions"].as_array().cloned().unwrap_or_default();
     conditions.iter().any(|condition| condition["type"] == "Complete" || condition["type"] == "Failed")
+}
+
+/// Makes a success of a failure.
+fn succeed(status: &mut Value) {
+    for condition in status["conditions"].as_array_mut().into_iter().flatten() {
+        let success = match condition["type"].as_str() {
+            Some("FailureTarget") => "SuccessCriteriaMet",
+            Some("Failed") => "Complete",
+            _ => continue,
+        };
+        (condition["type"], condition["reason"]) = (success.into(), "CompletionsReached".into());
+        let time = condition["lastTransitionTime"].clone();
+        if success == "Complete" {
+            status["completionTime"] = time;
+            return;
+        }
+    }
 }
 
 fn remove(object: &mut Value, field: &str) {

@@ -36,6 +36,8 @@ pub(crate) struct Scenario {
     pub(crate) old_controller: Option<(Duration, Duration)>,
     /// How many workloads are of a rare shape.
     pub(crate) odd: usize,
+    /// How many workloads are edited in rare ways.
+    pub(crate) edited: usize,
     /// How many Jobs are submitted in one moment, beside the others.
     pub(crate) crowd: usize,
 }
@@ -62,6 +64,12 @@ pub(crate) enum Step {
     Resize(u64),
     /// Deletes it, with this propagation.
     Delete(&'static str),
+    /// Sets a label of its pod template, which only a suspended Job takes.
+    Relabel(u64),
+    /// Sets both `spec.completions` and `spec.parallelism`, which only an Indexed Job takes.
+    Widen(u64),
+    /// Keeps it by a finalizer, or lets it go.
+    Keep(bool),
 }
 
 /// What somebody else does on a worker.
@@ -112,6 +120,10 @@ pub(crate) enum Deed {
     Double(String, Duration),
     /// Deletes the namespace of the workloads, and makes it again after a while.
     DeleteNamespace(Duration),
+    /// Takes no edit of any mirror for a while.
+    RefuseEdits(Duration),
+    /// Fails at every mirror for a while.
+    Fail(Duration),
 }
 
 impl Scenario {
@@ -157,6 +169,10 @@ impl Scenario {
         if faults.has(Fault::OddShapes) {
             odd = shapes::make_odd(&mut workloads, &mut Dice::new(seed, "odd shapes"));
         }
+        let mut edited = 0;
+        if faults.has(Fault::UserEdits) {
+            edited = shapes::edit_some(&mut workloads, &mut Dice::new(seed, "user edits"));
+        }
         let mut crowd = 0;
         if faults.has(Fault::Crowd) {
             workloads.extend(shapes::crowd(storm, &mut Dice::new(seed, "crowd")).inspect(|_| crowd += 1));
@@ -176,6 +192,7 @@ impl Scenario {
             second,
             old_controller: old,
             odd,
+            edited,
             crowd,
         }
     }
@@ -188,6 +205,7 @@ impl Scenario {
             (several && self.leased, (Fault::Replicas, "several dispatchers, one of which leads")),
             (!self.ahead.is_empty(), (Fault::Skew, "clocks differ")),
             (self.odd > 0, (Fault::OddShapes, "some Jobs have a deadline, a success policy or a selector")),
+            (self.edited > 0, (Fault::UserEdits, "some Jobs are edited in rare ways, or kept while they are deleted")),
             (self.crowd > 0, (Fault::Crowd, "many Jobs in one moment")),
         ];
         all.into_iter().filter_map(|(is_so, fault)| is_so.then_some(fault)).collect()
@@ -265,6 +283,8 @@ fn incident(
             Deed::Double(cluster, dice.seconds(1, 300))
         }
         Fault::NamespaceDeleted => Deed::DeleteNamespace(dice.seconds(1, 100)),
+        Fault::EditsRefused => Deed::RefuseEdits(dice.seconds(1, 200)),
+        Fault::WebhookDown => Deed::Fail(dice.seconds(1, 200)),
         _ => Deed::Cordon(dice.seconds(1, 200)),
     };
     Incident { after: dice.time(Duration::ZERO, storm), worker, deed }

@@ -1,4 +1,4 @@
-//! Rare shapes of Jobs, made of those that a seed has anyway, and many Jobs at once. Both have dice of their own.
+//! Rare shapes of Jobs and rare edits, made of those that a seed has anyway, and many Jobs at once. All have dice of their own.
 
 use std::time::Duration;
 
@@ -30,6 +30,37 @@ pub(crate) fn crowd(storm: Duration, dice: &mut Dice) -> impl Iterator<Item = Wo
 pub(crate) fn make_odd(workloads: &mut [WorkloadStory], dice: &mut Dice) -> usize {
     let jobs = workloads.iter_mut().map(|story| &mut story.job).filter(|job| job["kind"] == "Job");
     jobs.filter(|_| dice.per_mille(PER_MILLE)).collect::<Vec<_>>().into_iter().map(|job| change(job, dice)).count()
+}
+
+/// Has the users of some Jobs do rare things with them; returns how many.
+pub(crate) fn edit_some(workloads: &mut [WorkloadStory], dice: &mut Dice) -> usize {
+    let jobs = workloads.iter_mut().filter(|story| story.job["kind"] == "Job");
+    jobs.filter(|_| dice.per_mille(PER_MILLE)).collect::<Vec<_>>().into_iter().map(|story| edit(story, dice)).count()
+}
+
+fn edit(story: &mut WorkloadStory, dice: &mut Dice) {
+    let is_indexed = story.job["spec"]["completionMode"] == "Indexed";
+    let steps = match dice.below(3) {
+        0 => vec![
+            (dice.seconds(0, 30), Step::Suspend(true)),
+            (dice.seconds(0, 20), Step::Relabel(dice.below(3))),
+            (dice.seconds(0, 20), Step::Suspend(false)),
+        ],
+        1 if is_indexed => vec![
+            (dice.seconds(0, 30), Step::Widen(dice.between(1, 5))),
+            (dice.seconds(0, 20), Step::Widen(dice.between(1, 5))),
+            (dice.seconds(0, 20), Step::Resize(dice.between(1, 4))),
+        ],
+        _ => {
+            // Whoever submits it again would wait for the finalizer.
+            story.steps.retain(|(_, step)| !matches!(step, Step::Delete(_)));
+            story.steps.truncate(story.steps.iter().rposition(|(_, step)| *step != Step::Create).unwrap_or(0) + 1);
+            story.steps.push((dice.seconds(0, 90), Step::Delete(dice.pick(&["Background", "Foreground", "Orphan"]))));
+            story.steps.push((dice.seconds(0, 120), Step::Keep(false)));
+            vec![(Duration::from_secs(0), Step::Keep(true))]
+        }
+    };
+    story.steps.splice(1..1, steps);
 }
 
 fn change(job: &mut Value, dice: &mut Dice) {

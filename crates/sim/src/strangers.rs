@@ -1,5 +1,7 @@
 //! People who meddle with what is ours: with the record, with mirrors, with how workers are registered.
 
+use std::time::Duration;
+
 use jobferry_api::{conditions, labels};
 use jobferry_kubeio::{self as kubeio, Patch};
 use kube::Client;
@@ -16,7 +18,7 @@ use crate::scenario::Deed;
 use crate::truth::Role;
 use crate::weather::Weather;
 
-/// What keeps a mirror.
+/// What keeps a mirror, or a workload.
 const FINALIZER: &str = "example.com/keep";
 
 /// Marks what a worker's queue holds back.
@@ -32,10 +34,11 @@ pub(crate) async fn take_back(manager: &Cluster, workers: &[Cluster]) {
     let user = manager.client("user", Role::User);
     for job in jobs_of(manager) {
         mend_record(&user, &job).await;
+        keep(&user, &job, false).await;
     }
     for worker in workers {
         for job in jobs_of(worker) {
-            release(&worker.client("foreigner", Role::Foreigner), &job).await;
+            keep(&worker.client("foreigner", Role::Foreigner), &job, false).await;
             let let_go =
                 |stored: &Value| (!stored["metadata"]["annotations"][HELD].is_null()).then(|| hold(&job, false));
             amend(&worker.client("queue", Role::Cluster), &job, "", let_go).await;
@@ -54,10 +57,11 @@ fn jobs_of(cluster: &Cluster) -> Vec<String> {
     cluster.hub().truth(|truth| truth.jobs(&cluster.name).map(|job| job.name.clone()).collect())
 }
 
-async fn release(foreigner: &Client, job: &str) {
-    amend(foreigner, job, "", |stored| {
-        let is_held = list(&stored["metadata"], "finalizers").iter().any(|finalizer| finalizer == FINALIZER);
-        is_held.then(|| with_finalizer(stored, false))
+/// Keeps a Job by a finalizer, or lets it go.
+pub(crate) async fn keep(client: &Client, job: &str, kept: bool) {
+    amend(client, job, "", |stored| {
+        let is_kept = list(&stored["metadata"], "finalizers").iter().any(|finalizer| finalizer == FINALIZER);
+        (is_kept != kept).then(|| with_finalizer(stored, kept))
     })
     .await;
 }
@@ -104,9 +108,9 @@ pub(crate) async fn meddle(manager: &Cluster, worker: &Cluster, deed: Deed, weat
         Deed::Keep(job, time) => {
             weather.count(Fault::MirrorHeld, format_args!("{name} /{job} for {time:?}"));
             manager.hub().disturb_for(name, time);
-            amend(&foreigner, &job, "", |stored| Some(with_finalizer(stored, true))).await;
+            keep(&foreigner, &job, true).await;
             sleep(time).await;
-            release(&foreigner, &job).await;
+            keep(&foreigner, &job, false).await;
         }
         Deed::End(job) => {
             weather.count(Fault::EndedByOthers, format_args!("/{job}"));
@@ -135,9 +139,25 @@ pub(crate) async fn meddle(manager: &Cluster, worker: &Cluster, deed: Deed, weat
             sleep(time).await;
             worker.lift(Rule::Terminating);
         }
+        Deed::RefuseEdits(time) => {
+            weather.count(Fault::EditsRefused, format_args!("{name} for {time:?}"));
+            rule_for(worker, Rule::RefusesEdits, time).await;
+        }
+        Deed::Fail(time) => {
+            weather.count(Fault::WebhookDown, format_args!("{name} for {time:?}"));
+            rule_for(worker, Rule::Fails, time).await;
+        }
         // The others are told in `actors`.
         _ => {}
     }
+}
+
+async fn rule_for(worker: &Cluster, rule: Rule, time: Duration) {
+    worker.hub().ill(&worker.name, "admission", true);
+    worker.impose(rule);
+    sleep(time).await;
+    worker.lift(rule);
+    worker.hub().ill(&worker.name, "admission", false);
 }
 
 /// Changes a Job in the light of what it is, with its resourceVersion, as a careful client does: otherwise it would take

@@ -73,12 +73,18 @@ pub struct History {
     pub finished_at: Option<u64>,
     /// How its mirror ended first.
     pub mirror_ending: Option<String>,
+    /// Which mirror that was, by UID.
+    pub ended_mirror: Option<String>,
+    /// The ends, with their reasons, that any of its mirrors came to or announced.
+    pub mirrors_said: BTreeSet<(String, String)>,
     /// How the workload itself ended, and the reason.
     pub ending: Option<(String, String)>,
     /// The user deleted it, or asked for its deletion.
     pub deleted: bool,
-    /// Somebody on a worker deleted or changed a mirror of it, or its worker was restored or rebuilt.
+    /// Somebody on a worker deleted a mirror of it, or its worker was restored or rebuilt.
     pub meddled: bool,
+    /// Somebody else than a dispatcher deleted a mirror of it, or a dispatcher one that admission had altered.
+    pub taken_away: bool,
     /// Its worker was turned back to a state in which it had, or had not, a mirror of it.
     pub turned_back: bool,
     /// Its manager was turned back to another state of it.
@@ -259,7 +265,7 @@ impl Truth {
                     history.deleted = !is_there;
                     continue;
                 }
-                history.meddled = true;
+                (history.meddled, history.taken_away) = (true, true);
                 if is_another {
                     history.lost_with = Some(cluster.to_owned());
                 } else {
@@ -317,15 +323,20 @@ impl Truth {
     fn note_mirror(&mut self, workload: &str, before: Option<&JobFacts>, after: Option<&JobFacts>, by: Role) {
         let step = self.step;
         let history = self.histories.entry(workload.to_owned()).or_default();
-        history.meddled |= by == Role::Foreigner;
+        let [was_going, is_going] = [before, after].map(|job| job.is_none_or(|job| job.deleting));
+        history.meddled |= by == Role::Foreigner && is_going && !was_going;
+        let is_taken_back = || before.is_some_and(JobFacts::is_altered);
+        history.taken_away |= is_going && !was_going && (by != Role::Dispatcher || is_taken_back());
         if let Some(after) = after {
             history.mirrors.entry(after.uid.clone()).or_insert(step);
             history.mirror_changes += u64::from(before.is_none_or(|before| before.status != after.status));
             let mut conditions = after.status["conditions"].as_array().into_iter().flatten();
             history.overran |= conditions.any(|condition| condition["reason"] == DEADLINE_EXCEEDED);
             // What ends while it is being deleted does not count: nobody need have seen it.
+            history.mirrors_said.extend(after.announced());
             if let Some((kind, _)) = after.ending.as_ref().filter(|_| !after.deleting) {
                 history.mirror_ending.get_or_insert_with(|| kind.clone());
+                history.ended_mirror.get_or_insert_with(|| after.uid.clone());
                 history.finished_at.get_or_insert(step);
             }
         }
@@ -346,7 +357,7 @@ impl Truth {
         if workload.ending.is_some() {
             return self.running_in(&workload.uid).is_empty() || self.is_left_to_run(&workload.uid);
         }
-        workload.suspended
+        (workload.suspended && self.running_in(&workload.uid).is_empty())
             || self.history(&workload.uid).is_some_and(|history| history.acted_on)
             || self.waits_for_lost_worker(workload)
             || self.waits_for_name(workload)
@@ -354,9 +365,9 @@ impl Truth {
             || self.waits_for_edit(workload)
     }
 
-    /// Somebody else runs it, or wrote that it has ended: what runs of it is left to run.
+    /// Somebody else runs it: that is left to run.
     fn is_left_to_run(&self, uid: &str) -> bool {
-        self.history(uid).is_some_and(|history| history.acted_on || history.ended_by_others)
+        self.history(uid).is_some_and(|history| history.acted_on)
     }
 
     /// Whether a cluster other than this one and the managers is in trouble now.
@@ -387,7 +398,7 @@ impl Truth {
 
     /// Somebody took off its mirror what tells which edits that has: the next one, to resume it say, does not reach it.
     pub fn waits_for_edit(&self, workload: &JobFacts) -> bool {
-        self.on_workers(&workload.uid).any(|(_, mirror)| mirror.suspended && !mirror.tells_edits)
+        self.on_workers(&workload.uid).any(|(_, mirror)| !mirror.tells_edits && mirror.suspended != workload.suspended)
     }
 
     /// It says that its worker refuses it, and another Job has its name there.

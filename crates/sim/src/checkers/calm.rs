@@ -1,7 +1,8 @@
 //! calm: nothing that runs as it should is stopped, or given up, because of a disconnect, a restart or a doubt of ours.
 //!
 //! A workload may be given up when its worker is lost, or past its deadline then, but not before the dispatcher that does it
-//! has missed that worker for a minute; or when somebody deleted its mirror, but not because another cluster has none.
+//! has missed that worker for a minute; or when somebody deleted its mirror, but not because another cluster has none, nor when
+//! nobody did.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -40,9 +41,7 @@ impl Checker for Calm {
 }
 
 fn deleted_while_it_ran(exchange: &Exchange, truth: &Truth) -> Option<Violation> {
-    // What the worker's admission made unusable is taken back.
-    let altered = |mirror: &JobFacts| !mirror.is_mirror() || mirror.epoch.is_none() || mirror.delegated;
-    let live = |mirror: &&JobFacts| mirror.ending.is_none() && !mirror.deleting && !altered(mirror);
+    let live = |mirror: &&JobFacts| mirror.ending.is_none() && !mirror.deleting && !mirror.is_altered();
     let mirror = exchange.target.as_ref().filter(live)?;
     let uid = mirror.origin_uid.as_ref()?;
     let workload = truth.workloads().find(|workload| workload.uid == *uid)?;
@@ -70,7 +69,12 @@ impl Calm {
             conditions::REASON_WORKER_LOST => still_in_touch(exchange, at, truth),
             DEADLINE_EXCEEDED if !truth.history(&workload.uid)?.overran => still_in_touch(exchange, at, truth),
             conditions::REASON_MIRROR_DELETED => {
-                asked_another_cluster(workload, at, truth).or_else(|| still_there(workload, at, truth))
+                // One that was deleted by its user, before the manager was turned back, went with it.
+                let nobody =
+                    || truth.history(&workload.uid).is_some_and(|known| !known.taken_away && !known.resurrected);
+                asked_another_cluster(workload, at, truth)
+                    .or_else(|| still_there(workload, at, truth))
+                    .or_else(|| nobody().then(|| "nobody deleted its mirror".to_owned()))
             }
             _ => None,
         }?;

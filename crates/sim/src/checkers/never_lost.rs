@@ -1,4 +1,5 @@
-//! never-lost: once a mirror has finished, its result reaches the manager: how it ended, why, and what it counted.
+//! never-lost: once a mirror has finished, its result reaches the manager: how it ended, why, and what it counted. And no
+//! result is shown that no mirror came to.
 //!
 //! Documented limits: when somebody else deletes the mirror, its end may never have been seen; a workload whose worker was
 //! lost for as long as its policy or its own deadline allows has failed, whatever its mirror comes to; what an old Job controller of the
@@ -8,12 +9,13 @@
 use std::collections::BTreeSet;
 
 use http::Method;
+use jobferry_api::conditions;
 use jobferry_core::time::LOSS_NOTICED;
 
 use super::{Checker, Rest, Seen, Violation, calm, words};
 use crate::facts::JobFacts;
 use crate::hub::Exchange;
-use crate::truth::{History, Role, Truth, is_manager};
+use crate::truth::{DEADLINE_EXCEEDED, History, Role, Truth, is_manager};
 
 #[derive(Default)]
 pub(super) struct NeverLost {
@@ -24,8 +26,13 @@ pub(super) struct NeverLost {
 
 impl Checker for NeverLost {
     fn see(&mut self, seen: &Seen<'_>, truth: &Truth) -> Vec<Violation> {
-        if let Seen::Asked(exchange) = seen {
-            self.ended_unseen.extend(ended_unseen(exchange, truth));
+        match seen {
+            Seen::Asked(exchange) => self.ended_unseen.extend(ended_unseen(exchange, truth)),
+            Seen::Changed { cluster, before, after: Some(after), by: Role::Dispatcher } if is_manager(cluster) => {
+                let is_end = before.is_none_or(|before| before.ending.is_none());
+                return invented(after, truth).filter(|_| is_end).into_iter().collect();
+            }
+            _ => {}
         }
         Vec::new()
     }
@@ -34,26 +41,47 @@ impl Checker for NeverLost {
         if rest != Rest::Settled {
             return Vec::new();
         }
+        let is_exempt = |history: &History| {
+            let foreign = history.meddled || history.acted_on || history.ended_by_others || history.resurrected;
+            foreign || history.was_given_up()
+        };
         let mut found = Vec::new();
-        for workload in truth.workloads().filter(|workload| !workload.deleting) {
-            let exempt = |history: &&History| {
-                let foreign = history.meddled || history.acted_on || history.ended_by_others || history.resurrected;
-                foreign || history.was_given_up()
-            };
-            let Some(history) = truth.history(&workload.uid).filter(|history| !exempt(history)) else { continue };
+        for (uid, history) in truth.histories().iter().filter(|(_, history)| !is_exempt(history)) {
             let Some(expected) = &history.mirror_ending else { continue };
-            let shown = history.ending.as_ref().map_or("unfinished", |(kind, _)| kind.as_str());
-            let what = if shown == expected {
-                let seen = !self.ended_unseen.contains(&workload.uid);
-                let Some(difference) = other_result(workload, history, truth).filter(|_| seen) else { continue };
-                format!("{} and its mirror ended as {expected}, but {difference}", workload.name)
-            } else {
-                format!("the mirror of {} ended as {expected}, the workload shows {shown}", workload.name)
+            let workload = truth.workloads().find(|workload| workload.uid == *uid);
+            let shown = history.ending.as_ref().map(|(kind, _)| kind);
+            let what = match (workload, shown) {
+                // Whoever deletes it need not wait for its end.
+                (_, None) if workload.is_none_or(|workload| workload.deleting) => continue,
+                (Some(workload), Some(shown)) if shown == expected => {
+                    let seen = !self.ended_unseen.contains(uid);
+                    let Some(difference) = other_result(workload, history, truth).filter(|_| seen) else { continue };
+                    format!("{} and its mirror ended as {expected}, but {difference}", workload.name)
+                }
+                (None, Some(shown)) if shown == expected => continue,
+                _ => {
+                    let shown = shown.map_or("unfinished", String::as_str);
+                    format!("the mirror of {} ended as {expected}, the workload shows {shown}", history.name)
+                }
             };
-            found.push(Violation { promise: "never-lost", about: words(truth, &workload.uid), what });
+            found.push(Violation { promise: "never-lost", about: words(truth, uid), what });
         }
         found
     }
+}
+
+/// Ends that are the dispatcher's own: `calm` watches these.
+const OWN_ENDS: [&str; 3] = [conditions::REASON_WORKER_LOST, conditions::REASON_MIRROR_DELETED, DEADLINE_EXCEEDED];
+
+/// An end that no mirror of this workload came to, or announced. (Those of other kinds have no reasons: any failure of them
+/// may be the dispatcher's own.)
+fn invented(workload: &JobFacts, truth: &Truth) -> Option<Violation> {
+    let end @ (kind, reason) = workload.ending.as_ref()?;
+    let is_own = kind == "Failed" && (reason.is_empty() || OWN_ENDS.contains(&reason.as_str()));
+    let was_said = truth.history(&workload.uid)?.mirrors_said.contains(end);
+    let what = || format!("{} is shown as {kind} ({reason}), which no mirror of it says", workload.name);
+    let found = || Violation { promise: "never-lost", about: words(truth, &workload.uid), what: what() };
+    (!is_own && !was_said).then(found)
 }
 
 /// The workload that this ends, if its worker was out of sight then.

@@ -47,10 +47,12 @@ pub(super) enum Due {
 pub(super) struct Book {
     statuses: Vec<JobStatus>,
     plans: HashMap<(Known, [bool; WORKERS], Age), Vec<Due>>,
+    leads_alone: bool,
 }
 
 impl Book {
-    pub(super) fn new() -> Self {
+    /// `leads_alone`: there is a lease, and dispatchers know it.
+    pub(super) fn new(leads_alone: bool) -> Self {
         let time = "2027-01-15T08:00:00Z";
         let condition = |kind: &str, holds: &str, reason: &str| json!({"type": kind, "status": holds, "reason": reason, "message": "", "lastProbeTime": time, "lastTransitionTime": time});
         let done = |kind: &str| condition(kind, "True", "CompletionsReached");
@@ -64,7 +66,7 @@ impl Book {
             json!({"active": 1, "ready": 1, "startTime": time, "conditions": [suspended("False", "JobResumed")]}),
         ];
         let statuses = statuses.map(|status| serde_json::from_value(status).unwrap_or_default()).to_vec();
-        Self { statuses, plans: HashMap::new() }
+        Self { statuses, plans: HashMap::new(), leads_alone }
     }
 
     /// Whether this status is an end, for good; and whether it is a good one.
@@ -109,7 +111,7 @@ impl Book {
             halted: None,
             rules: Rules::newest(),
             leading_since: moment(mind.leads),
-            leads_alone: false,
+            leads_alone: self.leads_alone,
             notice_loss_after: LOSS_NOTICED,
             may_delete_orphan: true,
             now,
@@ -125,7 +127,9 @@ impl Book {
         let on = |worker: &str| Lane::Worker(worker_of(worker));
         Some(match action {
             Action::RecordPlacement(placement) => {
-                Due::Request(Lane::Manager, Ask::WriteRecord { record: record_of(&placement), version })
+                let is_new = known.job.is_some_and(|job| job.record.is_none());
+                let first = is_new && known.mirrors.iter().all(Option::is_none);
+                Due::Request(Lane::Manager, Ask::WriteRecord { record: record_of(&placement), version, first })
             }
             Action::WriteStatus { status, placement } => {
                 let (status, record) = (self.number_of(*status), placement.as_ref().map(record_of));
@@ -177,6 +181,7 @@ impl Book {
             in_doubt: known.in_doubt.map(moment),
             gone: known.gone.then_some(Gone { version: u64::MAX, at: Duration::ZERO }),
             refusals: refusals.collect(),
+            placed_first: known.placed_first,
             placement_seen: known.placement.map(|(epoch, since, age)| (epoch.into(), Time(wall(since)), moment(age))),
             ..Memory::default()
         };

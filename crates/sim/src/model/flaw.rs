@@ -26,13 +26,17 @@ pub enum Flaw {
     NoWindow,
     /// What is not in the dispatcher's view does not exist: orphans are deleted without proof.
     NoProofOfGone,
+    /// Whoever leads takes all workloads for such as nobody has placed before: no create of an earlier leader is waited for.
+    NoEarlierLeader,
+    /// With a deleted workload its creates of unknown outcome are forgotten.
+    ForgetsDoubt,
     /// The marks of mirrors are not compared with the record: one that is not where the record says is stale.
     NoMarks,
 }
 
 impl Flaw {
     /// All of them.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 13] = [
         Self::NoVersion,
         Self::NoUid,
         Self::DeleteByOldView,
@@ -43,6 +47,8 @@ impl Flaw {
         Self::NoGuard,
         Self::NoWindow,
         Self::NoProofOfGone,
+        Self::NoEarlierLeader,
+        Self::ForgetsDoubt,
         Self::NoMarks,
     ];
 
@@ -54,6 +60,8 @@ impl Flaw {
                     known.placement = known.placement.map(|(epoch, since, _)| (epoch, since, Age::LONG));
                 }
                 Self::NoGuard => (known.in_doubt, known.placement) = (None, None),
+                Self::NoEarlierLeader => known.placed_first = true,
+                Self::ForgetsDoubt if known.job.is_none() => known.in_doubt = None,
                 Self::NoWindow => known.acknowledged = always_acknowledged(known),
                 Self::NoProofOfGone => known.gone = true,
                 Self::RefusalIsProof => known.absent = refused_placement(known).or(known.absent),

@@ -159,12 +159,13 @@ impl Mind {
     fn hear_manager(&mut self, flight: &Flight, answer: Answer) -> Option<Ask> {
         let workload = usize::from(flight.workload);
         match (flight.ask, answer) {
-            (Ask::WriteRecord { record, .. }, Answer::Job(job)) => {
+            (Ask::WriteRecord { record, first, .. }, Answer::Job(job)) => {
                 let known = &mut self.known[workload];
                 if known.is_known() {
                     let renewed = known.acknowledged.is_some_and(|(epoch, _)| epoch == record.epoch);
                     // It may have been stored as soon as it was sent.
                     known.acknowledged = Some((record.epoch, flight.age)).filter(|(_, age)| !age.is_past_window());
+                    known.placed_first |= first;
                     known.absent = None;
                     if !renewed && !record.moving {
                         known.refused[usize::from(record.worker)] = None;
@@ -188,9 +189,8 @@ impl Mind {
 
     /// No answer will come.
     pub(super) fn give_up(&mut self, flight: &Flight) {
-        let known = &mut self.known[usize::from(flight.workload)];
-        if matches!(flight.ask, Ask::Create { .. }) && known.is_known() {
-            known.in_doubt = Some(flight.age);
+        if matches!(flight.ask, Ask::Create { .. }) {
+            self.known[usize::from(flight.workload)].in_doubt = Some(flight.age);
         }
     }
 
@@ -234,10 +234,10 @@ impl Known {
         }
     }
 
-    /// Of what is over nothing is remembered. The placement of an orphan may be as young as the first sight of it.
+    /// Of what is over nothing is remembered but a create of unknown outcome. The placement of an orphan may be as young as the first sight of it.
     fn tidy(&mut self) {
         if !self.is_known() {
-            *self = Self::default();
+            *self = Self { in_doubt: self.in_doubt, ..Self::default() };
         } else if self.job.is_none() && self.placement.is_none_or(|(epoch, ..)| epoch != 0) {
             self.placement = Some((0, 0, Age::NOW));
         }

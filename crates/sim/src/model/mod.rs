@@ -1,5 +1,5 @@
 //! Exhaustive small worlds: every interleaving of one Job, a second one under its name, two workers, and two dispatchers
-//! that both believe to lead.
+//! that both believe to lead (or one at a time, by a lease).
 //!
 //! ```text
 //!   World ──► every step: send, carry out, hear, break off, watch, tick, crash, cut, refuse, start, end, delete ... ──► Worlds
@@ -48,7 +48,7 @@ const ALL: usize = 40_000_000;
 const THE_FIRST: usize = 10_000_000;
 
 /// The small worlds: in most of them one thing goes wrong, at any moment.
-pub const SMALL_WORLDS: [SmallWorld; 10] = [
+pub const SMALL_WORLDS: [SmallWorld; 12] = [
     SmallWorld::whole("nothing goes wrong", Budget::of_faults(0)),
     SmallWorld::whole("a worker refuses once", Budget { refusals: 1, ..Budget::of_one_kind() }),
     SmallWorld::whole("a dispatcher crashes", Budget { crashes: 1, ..Budget::of_one_kind() }),
@@ -65,11 +65,24 @@ pub const SMALL_WORLDS: [SmallWorld; 10] = [
         "one thing goes wrong, and the user does one",
         Budget { under_way: 2, users: 1, ..Budget::of_faults(1) },
     ),
+    SmallWorld::whole(
+        "by lease: it passes on, and the user does one thing",
+        Budget { leased: true, crashes: 1, users: 1, ..Budget::of_one_kind() },
+    ),
+    SmallWorld::vast(
+        "by lease: two things go wrong, and the user does one",
+        Budget { leased: true, under_way: 2, users: 1, ..Budget::of_faults(2) },
+    ),
 ];
 
 impl SmallWorld {
     const fn whole(name: &'static str, budget: Budget) -> Self {
         Self { name, budget, most_states: ALL }
+    }
+
+    /// Whether it is to be gone through to its end.
+    pub const fn is_whole(&self) -> bool {
+        self.most_states == ALL
     }
 
     const fn vast(name: &'static str, budget: Budget) -> Self {
@@ -94,7 +107,7 @@ impl Budget {
     /// So many things go wrong, of whatever kind; the user does nothing but submit.
     pub const fn of_faults(faults: u8) -> Self {
         let (requests, refusals, crashes, cuts, strangers) = (faults, faults, faults, faults, faults);
-        Self { faults, requests, refusals, crashes, cuts, strangers, under_way: 3, users: 0 }
+        Self { faults, requests, refusals, crashes, cuts, strangers, under_way: 3, users: 0, leased: false }
     }
 
     /// One thing may go wrong; of which kind is to be said. Two requests are under way at once, to keep the world small.

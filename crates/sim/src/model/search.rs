@@ -55,7 +55,7 @@ struct Graph {
 
 /// Looks at every state that can be reached within the budget, at most `limit`.
 pub fn explore(budget: Budget, flaw: Option<Flaw>, limit: usize) -> Report {
-    let mut rules = Rules { book: Book::new(), flaw };
+    let mut rules = Rules { book: Book::new(budget.leased), flaw };
     let mut graph = Graph::default();
     let (first, _) = World::new(budget).in_normal_form(&rules.book, flaw);
     graph.number_of(&first, (0, 0));

@@ -15,7 +15,7 @@ impl World {
             Lane::Worker(worker) => usize::from(worker),
         };
         match flight.ask {
-            Ask::WriteRecord { record, version } => {
+            Ask::WriteRecord { record, version, .. } => {
                 let since = self.version + 1;
                 Ok(self.patch_job(workload, version, flaw, |job| job.record = Some(Record { since, ..record })))
             }

@@ -90,7 +90,7 @@ impl Rules {
     /// Everything that can happen next.
     pub(super) fn moves(&mut self, world: &World) -> Vec<Move> {
         let mut future = Future { world, moves: Vec::new() };
-        for mind in 0..world.minds.len() {
+        for mind in 0..world.left.leaders() {
             self.minds(&mut future, mind);
         }
         for at in 0..world.flights.len() {

@@ -103,6 +103,8 @@ pub(super) struct Known {
     pub(super) placement: Option<(u8, Number, Age)>,
     /// The manager's answer to a placement, from which the mirror is made.
     pub(super) fresh: Option<Job>,
+    /// This dispatcher placed it before anybody else did.
+    pub(super) placed_first: bool,
 }
 
 /// One dispatcher.
@@ -131,9 +133,11 @@ pub(super) enum Lane {
 /// A request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) enum Ask {
+    /// `first`: nobody had placed it, as far as was known when it was sent.
     WriteRecord {
         record: Record,
         version: Number,
+        first: bool,
     },
     WriteStatus {
         status: StatusId,
@@ -229,6 +233,15 @@ pub struct Budget {
     pub under_way: u8,
     /// What the user does: deletes, creates again, suspends, resumes. Not a fault.
     pub users: u8,
+    /// One dispatcher leads by a lease. When it crashes, the next one leads, and knows nothing.
+    pub leased: bool,
+}
+
+impl Budget {
+    /// How many dispatchers lead at once.
+    pub(super) const fn leaders(self) -> usize {
+        if self.leased { 1 } else { 2 }
+    }
 }
 
 /// All of it.
@@ -254,13 +267,15 @@ enum Numbers {
 type Visit<'a> = &'a mut dyn FnMut(Numbers, &mut Number);
 
 impl World {
-    /// One Job, just submitted; two dispatchers that have led for long and see both workers.
+    /// One Job, just submitted; two dispatchers that have led for long and see both workers (or one, by a lease).
     pub(super) fn new(left: Budget) -> Self {
         let job = Job { workload: 0, version: 1, deleting: false, suspended: false, record: None, status: 0 };
         let mind = Mind { listed: true, live: [true; WORKERS], leads: Age::LONG, ..Mind::default() };
         let past = [Past { existed: true, ..Past::default() }, Past::default()];
         let clusters = [Cluster::default(); WORKERS];
-        Self { version: 1, job: Some(job), clusters, minds: [mind; 2], flights: Vec::new(), past, left }
+        let nobody = Mind { leads: Age::LONG, ..Mind::default() };
+        let minds = [mind, if left.leased { nobody } else { mind }];
+        Self { version: 1, job: Some(job), clusters, minds, flights: Vec::new(), past, left }
     }
 
     /// The same world without what makes no difference any more, with the smallest numbers that keep their order; true if
@@ -269,8 +284,13 @@ impl World {
         self.drop_sure_conflicts(flaw);
         self.forget_old_sources();
         self.catch_up_with_nothing();
-        for known in self.minds.iter_mut().flat_map(|mind| &mut mind.known) {
-            known.forget_what_is_over(book);
+        for mind in &mut self.minds {
+            // Whoever has led for long waits for no earlier leader anyway.
+            let waits = !mind.leads.is_long();
+            for known in &mut mind.known {
+                known.placed_first &= waits;
+                known.forget_what_is_over(book);
+            }
         }
         // The numbers in use, a bit each; there are never more than a few dozen.
         let mut used = [0_u64; 1 + WORKERS];
@@ -279,7 +299,7 @@ impl World {
             let below = used[place(whose)] & ((1 << *number) - 1);
             *number = u8::try_from(below.count_ones()).unwrap_or(u8::MAX);
         });
-        let swapped = self.minds[0] > self.minds[1];
+        let swapped = !self.left.leased && self.minds[0] > self.minds[1];
         if swapped {
             self.minds.swap(0, 1);
             for flight in &mut self.flights {
@@ -334,15 +354,16 @@ impl World {
 
     /// A watch that would bring nothing new has caught up. What was removed matters until all have heard of it.
     fn catch_up_with_nothing(&mut self) {
+        let leaders = &mut self.minds[..self.left.leaders()];
         for (worker, cluster) in self.clusters.iter_mut().enumerate() {
-            for mind in &mut self.minds {
+            for mind in &mut *leaders {
                 let mut caught_up = *mind;
                 caught_up.watch_worker(worker, cluster, false);
                 if (Mind { watched: caught_up.watched, ..*mind }) == caught_up {
                     *mind = caught_up;
                 }
             }
-            if self.minds.iter().all(|mind| mind.watched[worker] == cluster.version) {
+            if leaders.iter().all(|mind| mind.watched[worker] == cluster.version) {
                 cluster.removed = None;
             }
         }
@@ -447,7 +468,7 @@ impl Flight {
             Lane::Worker(worker) => Numbers::Worker(worker.into()),
         };
         match &mut self.ask {
-            Ask::WriteRecord { record, version } => {
+            Ask::WriteRecord { record, version, .. } => {
                 // When it is written is not known yet, and nothing was copied.
                 record.mirror.iter_mut().for_each(|uid| visit(Numbers::Worker(record.worker.into()), uid));
                 visit(here, version);
