@@ -25,8 +25,8 @@ use crate::{
 /// How many creates may be under way to one worker. A worker that hangs collects this many workloads and no more.
 pub const CREATE_SLOTS: u32 = 64;
 
-/// The same, to one whose server failed at a mirror, until it takes one: otherwise a burst that fills the others would pour
-/// into it.
+/// The same, to one whose server failed at a mirror, until it takes one or its time as the last choice is over: otherwise a
+/// burst that fills the others would pour into it.
 const SLOTS_WHILE_FAILING: u32 = 1;
 
 /// So long a worker whose server failed at a mirror is the last choice: whoever is placed there finds out how it is, and loses
@@ -114,9 +114,12 @@ impl KindLink {
 
 impl WorkerView {
     /// Whether it may get one more create.
-    pub const fn has_free_slot(&self) -> bool {
-        let slots = if self.failing_until.is_some() { SLOTS_WHILE_FAILING } else { CREATE_SLOTS };
-        self.unacknowledged < slots
+    pub fn has_free_slot(&self, now: Duration) -> bool {
+        self.unacknowledged < if self.is_failing(now) { SLOTS_WHILE_FAILING } else { CREATE_SLOTS }
+    }
+
+    fn is_failing(&self, now: Duration) -> bool {
+        self.failing_until.is_some_and(|until| until > now)
     }
 
     /// Its identity, if it is live and the mirrors of this kind are in sight.
@@ -291,7 +294,7 @@ pub fn choose(choice: Choice<'_>) -> Result<Decision, Unplaceable> {
         .min_by_key(|(name, worker, _)| {
             // One that refused before, or has just failed at another one, is asked only where nobody else fits.
             let refused_before = choice.refusals.contains_key(*name);
-            let failing = worker.failing_until.is_some_and(|until| until > choice.now);
+            let failing = worker.is_failing(choice.now);
             let weight = Reverse(policy.weight(&worker.labels));
             (refused_before || failing, weight, worker.unfinished, tie_break(&choice.workload.uid, name))
         })
@@ -348,7 +351,7 @@ fn verdict(name: &str, worker: &WorkerView, choice: Choice<'_>, policy: &Policy,
     if let Some(refusal) = choice.refusals.get(name).filter(|refusal| refusal.over_at() > choice.now) {
         return Verdict::Refused { why: refusal.why.clone() };
     }
-    if worker.has_free_slot() { Verdict::Fits } else { Verdict::NoFreeSlot }
+    if worker.has_free_slot(choice.now) { Verdict::Fits } else { Verdict::NoFreeSlot }
 }
 
 /// Spreads workloads over equally loaded workers.

@@ -27,6 +27,7 @@ use jobferry_core::{
     placement::{Choice, Verdict, WorkerView, choose},
     plan::plan,
     policy::{Policies, Policy},
+    refusal::Ground,
     selector::SelectorError,
     time::Now,
     workload::Workload,
@@ -249,6 +250,13 @@ impl Index {
     /// What this worker said when it refused the workload last.
     pub(crate) fn refusal(&self, uid: &str, worker: &str) -> Option<String> {
         self.lock().workloads.get(uid)?.memory.refusals.get(worker).map(|refusal| refusal.why.clone())
+    }
+
+    /// Whether this worker's server has failed at it before.
+    pub(crate) fn failed_before(&self, uid: &str, worker: &str) -> bool {
+        let state = self.lock();
+        let refusal = state.workloads.get(uid).and_then(|known| known.memory.refusals.get(worker));
+        refusal.is_some_and(|refusal| refusal.ground == Ground::Failing)
     }
 
     /// When (monotonic) the manager acknowledged the placement of this epoch to us.

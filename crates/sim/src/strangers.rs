@@ -141,23 +141,23 @@ pub(crate) async fn meddle(manager: &Cluster, worker: &Cluster, deed: Deed, weat
         }
         Deed::RefuseEdits(time) => {
             weather.count(Fault::EditsRefused, format_args!("{name} for {time:?}"));
-            rule_for(worker, Rule::RefusesEdits, time).await;
+            rule_for(worker, Rule::RefusesEdits, "refuses", time).await;
         }
         Deed::Fail(time) => {
             weather.count(Fault::WebhookDown, format_args!("{name} for {time:?}"));
-            rule_for(worker, Rule::Fails, time).await;
+            rule_for(worker, Rule::Fails, "fails", time).await;
         }
         // The others are told in `actors`.
         _ => {}
     }
 }
 
-async fn rule_for(worker: &Cluster, rule: Rule, time: Duration) {
-    worker.hub().ill(&worker.name, "admission", true);
+async fn rule_for(worker: &Cluster, rule: Rule, trouble: &'static str, time: Duration) {
+    worker.hub().ill(&worker.name, trouble, true);
     worker.impose(rule);
     sleep(time).await;
     worker.lift(rule);
-    worker.hub().ill(&worker.name, "admission", false);
+    worker.hub().ill(&worker.name, trouble, false);
 }
 
 /// Changes a Job in the light of what it is, with its resourceVersion, as a careful client does: otherwise it would take

@@ -7,6 +7,9 @@ use crate::{
     action::Action, knowledge::Absence, record::Placement, refusal::Refusal, time::CREATE_WINDOW, workload::Mirror,
 };
 
+/// More refusals make a worker no worse: some grounds are asked about every few seconds.
+const MANY_REFUSALS: u32 = 8;
+
 impl Case<'_> {
     /// The record says that there should be a mirror, and none is to be seen.
     pub(super) fn create(&self, at: &Placement, reachable: bool, last_seen: Option<&Mirror>) -> Vec<Action> {
@@ -107,8 +110,9 @@ impl Case<'_> {
         let chosen = self.choose().ok().and_then(|decision| decision.chosen);
         let times = |worker: &str| self.known.memory.refusals.get(worker).map_or(0, |refusal| refusal.times);
         // A workload that everybody refuses must not wander: whoever refused it half as often is no better place to wait.
-        let elsewhere =
-            chosen.is_some_and(|chosen| chosen.worker != at.worker && 2 * times(&chosen.worker) <= refusal.times);
+        let elsewhere = chosen.is_some_and(|chosen| {
+            chosen.worker != at.worker && 2 * times(&chosen.worker).min(MANY_REFUSALS) <= refusal.times
+        });
         if elsewhere && refusal.times >= refusal.ground.left_from() {
             // A refused create never proves that an earlier one did not get through.
             return Some(if self.is_absent(at) {

@@ -79,10 +79,11 @@ impl Case<'_> {
         }
     }
 
-    /// When (monotonic) a worker that refused it may be asked again. Nothing else wakes it then.
+    /// When (monotonic) a worker that refused it, or failed at another one, may be asked again. Nothing else wakes it then.
     fn ask_again_at(&self) -> Option<Duration> {
         let refusals = self.known.memory.refusals.values().map(Refusal::over_at);
-        refusals.filter(|at| *at > self.around.now.monotonic).min()
+        let failing = self.around.workers.values().filter_map(|worker| worker.failing_until);
+        refusals.chain(failing).filter(|at| *at > self.around.now.monotonic).min()
     }
 
     pub(super) fn choose(&self) -> Result<Decision, Unplaceable> {

@@ -77,8 +77,9 @@ pub(super) fn start_time(
         if finished {
             return started.or(kept);
         }
-        // No start appears: a queue that took it away, to be able to edit the Job, does not get it back.
-        return kept.filter(|_| rules.keeps_start_of_suspended());
+        // No start appears: a queue that took it away, to be able to edit the Job, does not get it back. Where one goes, it
+        // goes when the pods were told to stop.
+        return kept.filter(|_| rules.keeps_start_of_suspended() || !stopped);
     }
     let resumes = is_true(conditions_of(stored), SUSPENDED)
         && find(next, SUSPENDED).is_some_and(|condition| condition.status == conditions::FALSE);

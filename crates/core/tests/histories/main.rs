@@ -198,7 +198,9 @@ impl<'a> History<'a> {
             if let Some(said) = status_in(list(mirror)).filter(|_| !has_nothing_to_do) {
                 assert_eq!(status_in(is), Some(said), "that it is suspended is the mirror's word");
             }
-            let kept = old.start_time.as_ref().filter(|_| self.story.rules().keeps_start_of_suspended());
+            let has_stopped = status_in(list(mirror)).is_some_and(|status| status == "True");
+            let keeps = self.story.rules().keeps_start_of_suspended() || !has_stopped;
+            let kept = old.start_time.as_ref().filter(|_| keeps);
             assert_eq!(new.start_time.as_ref(), kept, "a start that is stored may stay, and none appears");
         }
         for index in 0..6 {

@@ -83,7 +83,7 @@ pub(super) async fn create(
             // It may have created the mirror all the same, so the doubt stays; but it is better to go elsewhere.
             if let Some(why) = failing(shared, uid, placement, &error) {
                 // What has failed there before says nothing new of the worker: it would be the last choice for ever.
-                if shared.index.refusal(uid, &placement.worker).is_none() {
+                if !shared.index.failed_before(uid, &placement.worker) {
                     shared.index.note_failing(&placement.worker, Some(now.monotonic + LAST_CHOICE));
                 }
                 refuse(shared, uid, placement, Ground::Failing, why);

@@ -1,6 +1,9 @@
 //! Workloads that no worker takes yet, and who is woken when one might.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use jobferry_core::placement::WorkerView;
 
@@ -45,7 +48,8 @@ impl Waiting {
     /// Each worker with a free create slot wakes one workload that waits for it. Whether that one takes it or not, its
     /// plan offers what is left to the next.
     pub(super) fn take_free_slots(&mut self, workers: &BTreeMap<String, WorkerView>) -> Vec<Uid> {
-        let has_free = |worker: &String| workers.get(worker).is_some_and(WorkerView::has_free_slot);
+        // When a failing worker's time is over, those who wait look again by themselves.
+        let has_free = |worker: &String| workers.get(worker).is_some_and(|view| view.has_free_slot(Duration::ZERO));
         let offers = self.for_slots.iter_mut().filter(|(worker, _)| has_free(worker));
         offers.filter_map(|(_, waiters)| waiters.pop_first()).map(|(_, uid)| uid).collect()
     }
