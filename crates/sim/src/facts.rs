@@ -29,6 +29,8 @@ pub struct JobFacts {
     pub deleting: bool,
     /// The user holds it back: it is suspended, or wants no pods.
     pub suspended: bool,
+    /// How many completions it wants.
+    pub completions: Option<u64>,
     /// Of a mirror: which edits it has, is written on it.
     pub tells_edits: bool,
     /// What people are told of its placement: whether it holds, and the reason.
@@ -95,6 +97,7 @@ impl JobFacts {
             ending: ending.map(|condition| (word(condition, "type"), word(condition, "reason"))),
             deleting: job["metadata"]["deletionTimestamp"].is_string(),
             suspended: job["spec"]["suspend"] == true || job["spec"]["parallelism"] == 0,
+            completions: job["spec"]["completions"].as_u64(),
             tells_edits: keyed("annotations", annotations::FORWARDED).is_some(),
             told: find(conditions::PLACED).map(|told| (is_true(&told), word(told, "reason"))),
             placement: record.and_then(|record| PlacementFacts::of(&record)),
@@ -127,6 +130,7 @@ impl JobFacts {
             ending: ending.map(|kind| (kind.to_owned(), String::new())),
             deleting: meta["deletionTimestamp"].is_string(),
             suspended: control["paused"] == true,
+            completions: None,
             tells_edits: meta["annotations"][annotations::FORWARDED].is_string(),
             told: told.map(|told| (told["placed"] == true, text(&told["reason"]).unwrap_or_default())),
             placement: note(annotations::PLACEMENT).and_then(|record| PlacementFacts::of(&record)),
