@@ -241,7 +241,7 @@ impl<T: DeserializeOwned> Watcher<T> {
                             }
                             Line::Expired => self.restart_list(),
                             Line::Failed(error) => {
-                                self.state = stream.left_off();
+                                self.state = State::Doubted(std::mem::take(&mut stream.version));
                                 return self.interrupt(error);
                             }
                         }
@@ -260,7 +260,7 @@ impl<T: DeserializeOwned> Watcher<T> {
                         self.pause();
                     }
                     Err(error) => {
-                        self.state = stream.left_off();
+                        self.state = State::Doubted(std::mem::take(&mut stream.version));
                         return self.interrupt(error);
                     }
                 },
@@ -465,15 +465,6 @@ impl WatchStream {
                 Ok(None) => return Ok(None),
                 Err(_) => return Err(CallError::Deadline(lifetime)),
             }
-        }
-    }
-
-    /// What is known when it breaks off. One that hung past its end, and never said a word, is as suspicious as one that ended so.
-    fn left_off<T>(&mut self) -> State<T> {
-        if self.silent && !self.is_young() {
-            State::Unlisted
-        } else {
-            State::Doubted(std::mem::take(&mut self.version))
         }
     }
 
