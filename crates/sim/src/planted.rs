@@ -27,7 +27,7 @@ pub const AT_THE_WIRE: [AtTheWire; 12] = [
     AtTheWire {
         sabotage: Sabotage::NoVersion,
         what: "status writes without resourceVersion",
-        promises: &["never-twice", "never-again", "legal", "budget"],
+        promises: &["never-twice", "never-again", "calm", "legal", "budget"],
         within: 40,
         faults: "all",
     },

@@ -75,6 +75,8 @@ pub struct History {
     pub mirror_ending: Option<String>,
     /// Which mirror that was, by UID.
     pub ended_mirror: Option<String>,
+    /// Its user changed how many completions it wants.
+    pub resized: bool,
     /// The ends, with their reasons, that any of its mirrors came to or announced.
     pub mirrors_said: BTreeSet<(String, String)>,
     /// How the workload itself ended, and the reason.
@@ -287,6 +289,11 @@ impl Truth {
         if is_manager(cluster) {
             if let Some(job) = subject.filter(|job| job.is_workload) {
                 self.note_workload(job, after.is_none(), by);
+                let resized = before
+                    .as_ref()
+                    .zip(after)
+                    .is_some_and(|(before, after)| before.uid == after.uid && before.completions != after.completions);
+                self.histories.entry(job.uid.clone()).or_default().resized |= resized;
                 self.note_traces(&job.uid.clone());
             }
         } else if let Some(workload) = subject.and_then(|job| job.origin_uid.clone()) {

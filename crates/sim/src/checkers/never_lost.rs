@@ -106,7 +106,7 @@ fn other_result(workload: &JobFacts, history: &History, truth: &Truth) -> Option
         return Some(format!("it says {:?}, its mirror {:?}", workload.ending, mirror.ending));
     }
     // It may have ended without hearing that it was to shrink: what is shown is the user's size.
-    if workload.completions != mirror.completions {
+    if history.resized {
         return None;
     }
     let differs = |count: &&str| workload.status[*count] != mirror.status[*count];
