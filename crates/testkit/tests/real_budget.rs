@@ -10,6 +10,8 @@ use jobferry_testkit::{
 use serde_json::Value;
 
 const WORKERS: [&str; 5] = ["worker-1", "worker-2", "worker-3", "worker-4", "worker-5"];
+/// The Job that does whatever is done once.
+const FIRST: &str = "first";
 const JOBS: usize = 6;
 
 /// What was written and read about the Jobs of one namespace.
@@ -31,7 +33,9 @@ fn is_write(record: &AuditRecord) -> bool {
 fn costs(fleet: &RealFleet, marks: &[AuditMark], namespace: &str) -> Costs {
     let here = |cluster: &RealCluster, mark, user| {
         let records = cluster.audit().records_of(user, mark).unwrap();
-        records.into_iter().filter(|record| record.namespace == namespace).collect::<Vec<_>>()
+        // The last write for the first Job may be noted in the log after its end was seen.
+        let counts = |record: &AuditRecord| record.namespace == namespace && record.name != FIRST;
+        records.into_iter().filter(counts).collect::<Vec<_>>()
     };
     let about_jobs = |record: &AuditRecord| record.resource.starts_with("jobs") && is_write(record);
     let all = || fleet.clusters().iter().zip(marks);
@@ -52,8 +56,8 @@ async fn budget_holds(real: &RealFleet, fleet: &Fleet, name: &str) {
     let namespace = fleet.namespace(name).await.unwrap();
     let manager = namespace.manager();
     // Whatever is done once, for a first Job, is done.
-    manager.create(JobManifest::delegated("first").manifest()).await.unwrap();
-    manager.until("first", "complete", is_complete).await.unwrap();
+    manager.create(JobManifest::delegated(FIRST).manifest()).await.unwrap();
+    manager.until(FIRST, "complete", is_complete).await.unwrap();
 
     let marks: Vec<_> = real.clusters().iter().map(|cluster| cluster.audit().mark().unwrap()).collect();
     for number in 0..JOBS {
