@@ -80,11 +80,6 @@ impl SmallWorld {
         Self { name, budget, most_states: ALL }
     }
 
-    /// Whether it is to be gone through to its end.
-    pub const fn is_whole(&self) -> bool {
-        self.most_states == ALL
-    }
-
     const fn vast(name: &'static str, budget: Budget) -> Self {
         Self { name, budget, most_states: THE_FIRST }
     }
