@@ -1,8 +1,9 @@
 //! never-again: a finished workload never runs again.
 //!
 //! Only processes of a mirror that was created after the end count, or of another one than that which ended: those of an
-//! older mirror may still be starting when its workload is declared failed. Documented limit: when somebody else deletes a mirror on the worker, or the worker is
-//! turned back, the guard that its name is against a create still under way is gone. An old Job controller of the
+//! older mirror may still be starting when its workload is declared failed. Documented limit: when somebody else deletes a
+//! mirror on the worker, or the worker is turned back, the guard that its name is against a create still under way is gone. An
+//! old Job controller of the
 //! management cluster does as it likes. A management cluster that was turned back has forgotten ends, and mirrors that
 //! would tell of them may be gone. Somebody who writes an end cannot know of a create that is under way.
 //! One whose record was wiped off, and whose mirror admission hid, is not found.
