@@ -16,11 +16,11 @@ use jobferry_core::{
     time::WRITE_DEADLINE,
     workload::{Mirror, Workload},
 };
-use jobferry_kubeio::{self as kubeio, CallError};
+use jobferry_kubeio::{self as kubeio, CallError, Horizon};
 use kube::Client;
 use serde::de::DeserializeOwned;
 
-use crate::{Shared, events};
+use crate::{Shared, events, link::Connection};
 
 /// The action did not come to its end.
 pub(crate) enum Unfinished {
@@ -73,14 +73,16 @@ pub(crate) async fn on_manager(
 #[derive(Clone, Copy)]
 pub(crate) struct Asked<'a> {
     client: &'a Client,
+    horizon: &'a Horizon,
     name: &'a str,
     /// How many lists of it had come by then: an answer that a list overtakes may be the past.
     lists: u64,
 }
 
 impl<'a> Asked<'a> {
-    pub(crate) fn now(shared: &Shared, client: &'a Client, name: &'a str, uid: &str) -> Self {
-        Self { client, name, lists: shared.index.lists_of(name, uid) }
+    pub(crate) fn now(shared: &Shared, connection: &'a Connection, name: &'a str, uid: &str) -> Self {
+        let Connection { client, horizon, .. } = connection;
+        Self { client, horizon, name, lists: shared.index.lists_of(name, uid) }
     }
 }
 
@@ -134,8 +136,11 @@ fn decode_workload(shared: &Shared, kind: &KindRef, answer: &[u8]) -> Result<Box
 }
 
 /// A mirror, as a worker sent it.
-fn decode_mirror(shared: &Shared, kind: &KindRef, answer: &[u8]) -> Result<Mirror, Unfinished> {
-    kind.decode_mirror(answer, shared.clock.now().wall).map_err(|error| log("read an answer", "", &error))
+fn decode_mirror(shared: &Shared, asked: Asked<'_>, kind: &KindRef, answer: &[u8]) -> Result<Mirror, Unfinished> {
+    let mirror = kind.decode_mirror(answer, shared.clock.now().wall);
+    let mirror = mirror.map_err(|error| log("read an answer", "", &error))?;
+    asked.horizon.show(&mirror.resource_version);
+    Ok(mirror)
 }
 
 fn decode<T: DeserializeOwned>(answer: &[u8]) -> Result<T, Unfinished> {

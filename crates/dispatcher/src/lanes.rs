@@ -21,7 +21,8 @@ use crate::{
     breaker::{Breaker, Outcome},
     execute::{self, Asked, Unfinished},
     index::{Index, Planned, Uid},
-    link, spawn_while,
+    link::{self, Connection},
+    spawn_while,
 };
 
 /// Requests under way to the manager. The client opens a connection for each; an API server's fair queuing gives one
@@ -169,32 +170,30 @@ pub(crate) fn start_manager_lane(shared: &Arc<Shared>) {
 }
 
 /// Starts the lane of a worker whose identity was checked and whose mirrors are listed; it ends with `connection`.
-pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, client: &Client, connection: &CancellationToken) {
+pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, connection: &Connection) {
     let queue = Queue::new(FIRST_RETRY, LAST_RETRY);
     let breaker = Arc::new(Breaker::new(shared.options.seed));
     note_breaker(shared, worker, &breaker);
     let mut lanes = shared.lanes.workers.lock().unwrap_or_else(PoisonError::into_inner);
     lanes.insert(worker.to_owned(), queue.clone());
     drop(lanes);
-    spawn_while(
-        shared,
-        connection,
-        watch_over(Arc::clone(shared), worker.to_owned(), client.clone(), Arc::clone(&breaker)),
-    );
-    let (worker, client, ends) = (Arc::<str>::from(worker), client.clone(), connection.clone());
+    let client = connection.client.clone();
+    let watch_over = watch_over(Arc::clone(shared), worker.to_owned(), client, Arc::clone(&breaker));
+    spawn_while(shared, &connection.ended, watch_over);
+    let (worker, connection) = (Arc::<str>::from(worker), connection.clone());
+    let ended = connection.ended.clone();
     let turn = move |shared: Arc<Shared>, queue: Queue<Uid>, uid| {
-        let (worker, client, connection) = (Arc::clone(&worker), client.clone(), ends.clone());
-        let breaker = Arc::clone(&breaker);
+        let (worker, connection, breaker) = (Arc::clone(&worker), connection.clone(), Arc::clone(&breaker));
         async move {
             breaker.pass().await;
-            let outcome = worker_turn(&shared, &queue, &worker, (&client, &connection), &uid).await;
+            let outcome = worker_turn(&shared, &queue, &worker, &connection, &uid).await;
             queue.done(&uid);
             if breaker.learn(outcome) {
                 note_breaker(&shared, &worker, &breaker);
             }
         }
     };
-    start_lane(shared, connection, queue, WORKER_CONCURRENCY, turn);
+    start_lane(shared, &ended, queue, WORKER_CONCURRENCY, turn);
 }
 
 /// Takes turns, so many at once, until `ended`. Each is a task of its own: most lanes have nothing to do at most times, and a
@@ -280,7 +279,7 @@ async fn worker_turn(
     shared: &Arc<Shared>,
     queue: &Queue<Uid>,
     name: &str,
-    (client, connection): (&Client, &CancellationToken),
+    connection: &Connection,
     uid: &Uid,
 ) -> Outcome {
     let Planned { actions, workload } = shared.index.plan(uid, shared.term, shared.clock.now());
@@ -292,14 +291,14 @@ async fn worker_turn(
             break;
         }
         if matches!(owner(&action), Owner::Worker(worker) if worker == name) {
-            let asked = Asked::now(shared, client, name, uid);
+            let asked = Asked::now(shared, connection, name, uid);
             let done = execute::on_worker(shared, asked, uid, workload.as_deref(), action).await;
             failed |= done.is_err();
             outcome = match done {
                 Err(Unfinished::Unasked) => outcome,
                 Err(Unfinished::Unanswered) => Outcome::Unanswered,
                 Err(Unfinished::Stranger) => {
-                    connection.cancel();
+                    connection.ended.cancel();
                     return Outcome::Unasked;
                 }
                 Ok(()) | Err(Unfinished::Again) => Outcome::Answered,

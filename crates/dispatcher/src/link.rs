@@ -14,7 +14,7 @@ use jobferry_core::{
     placement::Link,
     workload::Mirror,
 };
-use jobferry_kubeio::{self as kubeio, Backoff, CallError, Collection, Event, Urgency};
+use jobferry_kubeio::{self as kubeio, Backoff, CallError, Collection, Event, Horizon, Urgency};
 use k8s_openapi::jiff::Timestamp;
 use kube::Client;
 use serde::Deserialize;
@@ -45,6 +45,15 @@ pub(crate) async fn identity_of(client: &Client) -> Result<String, CallError> {
     }
     let namespace: Namespace = kubeio::get(client, "/api/v1/namespaces/kube-system", READ_DEADLINE).await?;
     Ok(namespace.metadata.uid)
+}
+
+/// One connection to a worker.
+#[derive(Clone)]
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    /// How far the worker has come, as its answers show.
+    pub(crate) horizon: Horizon,
+    pub(crate) ended: CancellationToken,
 }
 
 /// Why a connection ended.
@@ -158,7 +167,7 @@ async fn connect_and_follow(
     worker: &Worker,
     name: &str,
     loss: &KnownLoss,
-    connection: &CancellationToken,
+    ended: &CancellationToken,
 ) -> Ended {
     let client = match shared.options.connect.connect(worker).await {
         Ok(client) => client,
@@ -179,10 +188,13 @@ async fn connect_and_follow(
     let (minor, version) = (version.minor(), version.git_version);
     shared.lanes.plan_all(shared.index.change_worker(name, |worker| worker.minor = minor));
     let scopes = Scope::all_of(worker);
-    let mut events = scope::watch(&client, &scopes, ("/apis/batch/v1", "jobs"), |path| {
+    let connection = Connection { client, horizon: Horizon::default(), ended: ended.clone() };
+    let client = &connection.client;
+    let mut events = scope::watch(client, &scopes, ("/apis/batch/v1", "jobs"), |path| {
         Collection::new(path, |mirror: &Kept<Mirror>| &mirror.resource_version)
             .labels(format!("{}={}", labels::ORIGIN, shared.origin))
             .streamed(shared.options.streamed_lists)
+            .horizon(&connection.horizon)
             .seed(shared.options.seed)
     });
     // What is not listed yet, or out of sight at the moment.
@@ -193,7 +205,7 @@ async fn connect_and_follow(
     while let Some((scope, event)) = events.next().await {
         // A list, and whatever comes after a break, may come from another cluster behind the same address.
         if matches!(event, Event::Reset(_) | Event::Resumed) {
-            match check_identity(shared, name, &client).await {
+            match check_identity(shared, name, client).await {
                 Ok(found) if found == session.identity => {}
                 Ok(found) => {
                     let known = &session.identity;
@@ -209,7 +221,7 @@ async fn connect_and_follow(
                 let touched = shared.index.reset_mirrors(name, &KindRef::Job, scope.namespace(), mirrors);
                 unseen.remove(&scope);
                 if unseen.is_empty() {
-                    session.connected(&client, connection).await;
+                    session.connected(&connection).await;
                 }
                 shared.lanes.plan_of(name, Urgency::Normal, touched);
             }
@@ -217,7 +229,7 @@ async fn connect_and_follow(
                 session.answered();
                 unseen.remove(&scope);
                 if unseen.is_empty() {
-                    session.connected(&client, connection).await;
+                    session.connected(&connection).await;
                 }
             }
             Event::Applied(mirror) => {
@@ -265,19 +277,19 @@ impl Session<'_> {
         }
     }
 
-    async fn connected(&mut self, client: &Client, connection: &CancellationToken) {
+    async fn connected(&mut self, connection: &Connection) {
         self.complaint = None;
         // Not before its identity is checked and its mirrors are listed: what is asked there counts as proof.
         if !std::mem::replace(&mut self.lane, true) {
-            lanes::start_worker_lane(self.shared, self.name, client, connection);
+            let (client, ended) = (&connection.client, &connection.ended);
+            lanes::start_worker_lane(self.shared, self.name, connection);
             let warnings = events::repeat_warnings(Arc::clone(self.shared), self.worker.clone(), client.clone());
-            spawn_while(self.shared, connection, warnings);
+            spawn_while(self.shared, ended, warnings);
             let renewal = credentials::keep_fresh(Arc::clone(self.shared), self.worker.clone(), client.clone());
-            spawn_while(self.shared, connection, renewal);
+            spawn_while(self.shared, ended, renewal);
             let (worker, identity) = (self.worker.clone(), self.identity.clone());
-            let mirrors =
-                kinds::follow_mirrors(Arc::clone(self.shared), worker, identity, client.clone(), connection.clone());
-            spawn_while(self.shared, connection, mirrors);
+            let mirrors = kinds::follow_mirrors(Arc::clone(self.shared), worker, identity, connection.clone());
+            spawn_while(self.shared, ended, mirrors);
         }
         if !std::mem::replace(&mut self.live, true) {
             tracing::info!(worker = self.name, identity = self.identity, version = self.version, "connected");

@@ -16,6 +16,7 @@
 mod backoff;
 mod call;
 pub mod events;
+mod horizon;
 mod leadership;
 mod lease;
 pub mod metrics;
@@ -24,6 +25,7 @@ mod watch;
 
 pub use backoff::Backoff;
 pub use call::{CallError, Patch, Refusal, call, create, delete, get, patch};
+pub use horizon::Horizon;
 pub use leadership::{Candidate, Leadership, Lease};
 pub use queue::{Queue, Source, Urgency};
 pub use watch::{Collection, Event, Watcher, watch};

@@ -20,7 +20,7 @@ use serde::{Deserialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use crate::{Backoff, CallError, Refusal, call::call};
+use crate::{Backoff, CallError, Horizon, Refusal, call::call, horizon::Reached};
 
 /// The server ends each watch after this time and we resume it. A dead peer is noticed soon after it, and a server
 /// sends at least one bookmark in it, so a watch that saw nothing at all is suspicious (see [`Watcher::next`]).
@@ -44,14 +44,23 @@ pub struct Collection<T> {
     seed: u64,
     streamed: bool,
     metadata_only: bool,
+    horizon: Horizon,
     resource_version: fn(&T) -> &str,
 }
 
 impl<T> Collection<T> {
     /// All objects below `path`, for example `/apis/batch/v1/jobs`.
     pub fn new(path: impl Into<String>, resource_version: fn(&T) -> &str) -> Self {
-        let (labels, fields, seed, streamed, metadata_only) = (None, None, 0, false, false);
-        Self { path: path.into(), labels, fields, seed, streamed, metadata_only, resource_version }
+        Self {
+            path: path.into(),
+            labels: None,
+            fields: None,
+            seed: 0,
+            streamed: false,
+            metadata_only: false,
+            horizon: Horizon::default(),
+            resource_version,
+        }
     }
 
     /// Only objects that match this label selector.
@@ -79,6 +88,13 @@ impl<T> Collection<T> {
     #[must_use]
     pub fn metadata_only(mut self) -> Self {
         self.metadata_only = true;
+        self
+    }
+
+    /// How far the server is known to have been by other ways than this watch.
+    #[must_use]
+    pub fn horizon(mut self, horizon: &Horizon) -> Self {
+        self.horizon = horizon.clone();
         self
     }
 
@@ -129,6 +145,8 @@ pub struct Watcher<T> {
     asked: Option<Instant>,
     /// The last stream was cut off, and no other one was opened since.
     cut: bool,
+    /// What was heard of the server before the last list, which has put it right if it was wrong.
+    listed_at: Reached,
 }
 
 enum State<T> {
@@ -148,8 +166,19 @@ impl<T: DeserializeOwned> Watcher<T> {
     pub fn new(client: Client, collection: Collection<T>) -> Self {
         let backoff = Backoff::new(Duration::from_millis(250), Duration::from_secs(15), collection.seed);
         let (state, after_list) = (State::Unlisted, VecDeque::new());
-        let (not_before, asked) = (None, None);
-        Self { client, collection, state, in_pages: false, after_list, backoff, not_before, asked, cut: false }
+        let (not_before, asked, listed_at) = (None, None, Reached::default());
+        Self {
+            client,
+            collection,
+            state,
+            in_pages: false,
+            after_list,
+            backoff,
+            not_before,
+            asked,
+            cut: false,
+            listed_at,
+        }
     }
 
     /// The resourceVersion that it has come to; after a list, that of the list.
@@ -164,8 +193,9 @@ impl<T: DeserializeOwned> Watcher<T> {
     /// The next event. Cancel-safe: nothing is lost when the future is dropped.
     ///
     /// A server that was restored from a backup accepts a resourceVersion from its lost future, and stays silent until it
-    /// has come there again. So whenever a watch breaks off we ask how far the server is before we go on; and because a
-    /// healthy one sends a bookmark before it ends a watch, we list again after a whole watch without a single line.
+    /// has come there again. So whenever a watch breaks off we ask how far the server is before we go on, and compare that with
+    /// what the watch, and since the last list the answers to requests ([`Horizon`]), have shown; and because a healthy one
+    /// sends a bookmark before it ends a watch, we list again after a whole watch without a single line.
     pub async fn next(&mut self) -> Event<T> {
         loop {
             if let Some(instant) = self.not_before {
@@ -181,6 +211,7 @@ impl<T: DeserializeOwned> Watcher<T> {
                 State::Unlisted if self.collection.streamed && !self.in_pages => {
                     self.after_list.clear();
                     self.in_pages = true;
+                    self.listed_at = self.collection.horizon.reached();
                     match open(&self.client, &self.collection, None).await {
                         Ok(stream) => self.state = State::Gathering(stream, Vec::new()),
                         Err(error) if does_not_stream(&error) => self.collection.streamed = false,
@@ -192,15 +223,18 @@ impl<T: DeserializeOwned> Watcher<T> {
                         return event;
                     }
                 }
-                State::Unlisted => match list(&self.client, &self.collection).await {
-                    Ok((items, version)) => {
-                        self.state = State::Listed(version);
-                        (self.cut, self.in_pages) = (false, false);
-                        return Event::Reset(items);
+                State::Unlisted => {
+                    self.listed_at = self.collection.horizon.reached();
+                    match list(&self.client, &self.collection).await {
+                        Ok((items, version)) => {
+                            self.state = State::Listed(version);
+                            (self.cut, self.in_pages) = (false, false);
+                            return Event::Reset(items);
+                        }
+                        Err(error) if is_expired(&error) => self.pause(),
+                        Err(error) => return self.interrupt(error),
                     }
-                    Err(error) if is_expired(&error) => self.pause(),
-                    Err(error) => return self.interrupt(error),
-                },
+                }
                 State::Listed(version) => {
                     let asked = *self.asked.get_or_insert_with(Instant::now);
                     let opened = open(&self.client, &self.collection, Some(version.clone())).await;
@@ -216,56 +250,67 @@ impl<T: DeserializeOwned> Watcher<T> {
                         Err(error) => return self.interrupt(error),
                     }
                 }
-                State::Doubted(known) => match current_version(&self.client, &self.collection).await {
-                    Ok(current) if is_behind(&current, known) => self.restart_list(),
-                    Ok(_) => self.state = State::Listed(std::mem::take(known)),
-                    Err(error) => return self.interrupt(error),
-                },
-                State::Streaming(stream) => match stream.next_line().await {
-                    Ok(Some(line)) => {
-                        self.backoff.reset();
-                        match read_line(&self.collection, &line) {
-                            // Versions never go back, unless the server does, or another one answers in its place.
-                            Line::Event(_, version) | Line::Bookmark { version, .. }
-                                if is_behind(&version, &stream.version) =>
-                            {
-                                self.restart_list();
-                            }
-                            Line::Event(event, version) => {
-                                stream.version = version;
-                                return event;
-                            }
-                            Line::Bookmark { version, .. } => stream.version = version,
-                            Line::Unreadable(version) => {
-                                stream.version = version.unwrap_or_else(|| stream.version.clone());
-                            }
-                            Line::Expired => self.restart_list(),
-                            Line::Failed(error) => {
-                                self.state = State::Doubted(std::mem::take(&mut stream.version));
-                                return self.interrupt(error);
-                            }
-                        }
-                    }
-                    Ok(None) => {
-                        let (silent, young) = (stream.silent, stream.is_young());
-                        let version = std::mem::take(&mut stream.version);
-                        self.cut |= young;
-                        self.state = if young {
-                            State::Doubted(version)
-                        } else if silent {
-                            State::Unlisted
-                        } else {
-                            State::Listed(version)
-                        };
-                        self.pause();
-                    }
-                    Err(error) => {
-                        self.state = State::Doubted(std::mem::take(&mut stream.version));
+                State::Doubted(_) => {
+                    if let Err(error) = self.resolve_doubt().await {
                         return self.interrupt(error);
                     }
-                },
+                }
+                State::Streaming(_) => {
+                    if let Some(event) = self.follow().await {
+                        return event;
+                    }
+                }
             }
         }
+    }
+
+    /// The next line of a watch.
+    async fn follow(&mut self) -> Option<Event<T>> {
+        let State::Streaming(stream) = &mut self.state else { return None };
+        match stream.next_line().await {
+            Ok(Some(line)) => {
+                self.backoff.reset();
+                match read_line(&self.collection, &line) {
+                    // Versions never go back, unless the server does, or another one answers in its place.
+                    Line::Event(_, version) | Line::Bookmark { version, .. }
+                        if is_behind(&version, &stream.version) =>
+                    {
+                        self.restart_list();
+                    }
+                    Line::Event(event, version) => {
+                        stream.version = version;
+                        return Some(event);
+                    }
+                    Line::Bookmark { version, .. } => stream.version = version,
+                    Line::Unreadable(version) => {
+                        stream.version = version.unwrap_or_else(|| stream.version.clone());
+                    }
+                    Line::Expired => self.restart_list(),
+                    Line::Failed(error) => {
+                        self.state = State::Doubted(std::mem::take(&mut stream.version));
+                        return Some(self.interrupt(error));
+                    }
+                }
+            }
+            Ok(None) => {
+                let (silent, young) = (stream.silent, stream.is_young());
+                let version = std::mem::take(&mut stream.version);
+                self.cut |= young;
+                self.state = if young {
+                    State::Doubted(version)
+                } else if silent {
+                    State::Unlisted
+                } else {
+                    State::Listed(version)
+                };
+                self.pause();
+            }
+            Err(error) => {
+                self.state = State::Doubted(std::mem::take(&mut stream.version));
+                return Some(self.interrupt(error));
+            }
+        }
+        None
     }
 
     /// The next line of a streamed list.
@@ -303,6 +348,20 @@ impl<T: DeserializeOwned> Watcher<T> {
             }
         }
         None
+    }
+
+    /// Asks how far the server is: it goes on from where it was, or is listed again.
+    async fn resolve_doubt(&mut self) -> Result<(), CallError> {
+        let State::Doubted(known) = &self.state else { return Ok(()) };
+        // Before we ask: what is heard of meanwhile may be later than the answer.
+        let heard = Some(self.collection.horizon.reached()).filter(|heard| *heard > self.listed_at);
+        let current = current_version(&self.client, &self.collection).await?;
+        if is_behind(&current, known) || heard.is_some_and(|heard| heard.is_beyond(&current)) {
+            self.restart_list();
+        } else {
+            self.state = State::Listed(known.clone());
+        }
+        Ok(())
     }
 
     fn restart_list(&mut self) {

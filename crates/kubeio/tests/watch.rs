@@ -12,7 +12,7 @@ use axum::{
     http::{Request, Response, header::ACCEPT},
 };
 use futures::{StreamExt, stream};
-use jobferry_kubeio::{Collection, Event, Watcher};
+use jobferry_kubeio::{Collection, Event, Horizon, Watcher};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -296,6 +296,21 @@ async fn a_server_that_is_not_where_it_was_when_the_watch_broke_off_is_listed_ag
     let events = told(&mut script.watcher(), 4).await;
     assert_eq!(events, ["reset [a@49]", "applied a@60 red", "reset [a@40]", "applied a@42 red"]);
     assert_eq!(script.asked(), ["list", "watch 50", "version", "list", "watch 41"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_server_that_is_not_where_answers_showed_it_is_listed_again_whatever_the_watch_missed() {
+    let back = [list(55, &[]), list(55, &[thing("a", 54)])];
+    let later = [Hang(vec![]), list(56, &[]), Hang(vec![event("ADDED", &thing("b", 57))])];
+    let script = Script::new([list(50, &[]), Hang(vec![])].into_iter().chain(back).chain(later));
+    let horizon = Horizon::default();
+    let mut watcher = script.watcher_of(|things| things.horizon(&horizon));
+    assert_eq!(told(&mut watcher, 1).await, ["reset []"]);
+    horizon.show("60");
+    assert_eq!(told(&mut watcher, 2).await, ["interrupted no answer within 70s", "reset [a@54]"]);
+    // That list has put right what the answer told.
+    assert_eq!(told(&mut watcher, 3).await, ["interrupted no answer within 70s", "resumed", "applied b@57 red"]);
+    assert_eq!(script.asked(), ["list", "watch 50", "version", "list", "watch 55", "version", "watch 55"]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -45,7 +45,7 @@ pub(super) async fn discard(
         // It was written to since.
         match read_raw(asked.client, &mirror.kind.object(&mirror.namespace, &mirror.name)).await {
             Ok(answer) => {
-                let found = decode_mirror(shared, &mirror.kind, &answer)?;
+                let found = decode_mirror(shared, asked, &mirror.kind, &answer)?;
                 if found.uid != mirror.uid {
                     return Err(Unfinished::Again);
                 }

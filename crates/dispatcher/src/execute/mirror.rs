@@ -108,7 +108,7 @@ async fn accept(
     answer: &[u8],
 ) -> Result<(), Unfinished> {
     let kind = workload.kind();
-    let mirror = decode_mirror(shared, &kind, answer)?;
+    let mirror = decode_mirror(shared, asked, &kind, answer)?;
     let (uid, worker) = (&workload.uid, &placement.worker);
     if let Some(misfit) = claim::misfit(&kind, sent, &decode(answer)?) {
         return discard(shared, asked, workload, placement, &MirrorRef::from(&mirror), misfit).await;
@@ -174,7 +174,7 @@ pub(super) async fn look_for_stray(
     }
     match read_raw(asked.client, &kind.object(&workload.namespace, &workload.name)).await {
         Ok(answer) => {
-            let (mirror, object) = (decode_mirror(shared, &kind, &answer)?, decode(&answer)?);
+            let (mirror, object) = (decode_mirror(shared, asked, &kind, &answer)?, decode(&answer)?);
             let whose = claim::whose(&object, &mirror, workload, at, &shared.origin);
             if !matches!(whose, Whose::Earlier | Whose::Foreign) {
                 return judge(shared, asked, workload, at, None, &answer).await;
@@ -197,7 +197,7 @@ async fn judge(
     answer: &[u8],
 ) -> Result<(), Unfinished> {
     let kind = workload.kind();
-    let mirror = decode_mirror(shared, &kind, answer)?;
+    let mirror = decode_mirror(shared, asked, &kind, answer)?;
     let object: Value = decode(answer)?;
     if let Some(misfit) = shared.index.discarded(&workload.uid, &mirror.uid).filter(|_| !mirror.is_finished()) {
         if misfit.is_mended(&kind, &object, &workload.uid, &shared.origin) {
@@ -264,7 +264,7 @@ fn take_name_for_taken(shared: &Arc<Shared>, workload: &Workload, at: &Placement
 
 /// Takes over what a worker answered.
 pub(super) fn learn(shared: &Arc<Shared>, kind: &KindRef, asked: Asked<'_>, answer: &[u8]) -> Result<(), Unfinished> {
-    let mirror = decode_mirror(shared, kind, answer)?;
+    let mirror = decode_mirror(shared, asked, kind, answer)?;
     if claim::is_watched(&decode(answer)?, &shared.origin) || mirror.is_finished() {
         shared.lanes.plan_all(shared.index.hear_of_mirror(asked.name, mirror, asked.lists));
         return Ok(());
@@ -332,8 +332,8 @@ pub(super) async fn delete(
 /// The mirror changed since the decision to delete it (it may have finished), or its name belongs to another object now.
 async fn look_again(shared: &Arc<Shared>, asked: Asked<'_>, uid: &str, mirror: &MirrorRef) -> Result<(), Unfinished> {
     match read_raw(asked.client, &mirror.kind.object(&mirror.namespace, &mirror.name)).await {
-        Ok(answer) if decode_mirror(shared, &mirror.kind, &answer)?.uid == mirror.uid => {
-            let found = decode_mirror(shared, &mirror.kind, &answer)?;
+        Ok(answer) if decode_mirror(shared, asked, &mirror.kind, &answer)?.uid == mirror.uid => {
+            let found = decode_mirror(shared, asked, &mirror.kind, &answer)?;
             shared.lanes.plan_all(shared.index.correct_mirror(
                 asked.name,
                 found,

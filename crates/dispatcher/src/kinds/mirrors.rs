@@ -10,12 +10,12 @@ use jobferry_core::{
     workload::Mirror,
 };
 use jobferry_kubeio::{CallError, Collection, Event, Urgency};
-use kube::Client;
-use tokio_util::sync::CancellationToken;
 
 use super::{InUse, Object};
 use crate::{
-    Shared, link, restored,
+    Shared,
+    link::{self, Connection},
+    restored,
     scope::{self, Scope},
     spawn_while,
 };
@@ -23,26 +23,19 @@ use crate::{
 /// After a failure to ask a worker who it is.
 const ASK_AGAIN: Duration = Duration::from_secs(1);
 
-/// One connection to a worker whose identity was checked.
+/// A worker whose identity was checked.
 #[derive(Clone)]
 struct Connected {
     worker: Worker,
     name: String,
     identity: String,
-    client: Client,
-    connection: CancellationToken,
+    connection: Connection,
 }
 
 /// Watches the mirrors of every kind in use, for as long as the connection lasts.
-pub(crate) async fn follow_mirrors(
-    shared: Arc<Shared>,
-    worker: Worker,
-    identity: String,
-    client: Client,
-    connection: CancellationToken,
-) {
+pub(crate) async fn follow_mirrors(shared: Arc<Shared>, worker: Worker, identity: String, connection: Connection) {
     let name = worker.metadata.name.clone().unwrap_or_default();
-    let connected = Connected { worker, name, identity, client, connection };
+    let connected = Connected { worker, name, identity, connection };
     let mut in_use = shared.kinds.in_use.subscribe();
     let mut followed: Vec<InUse> = Vec::new();
     loop {
@@ -54,9 +47,9 @@ pub(crate) async fn follow_mirrors(
             }
             followed.push(kind.clone());
             let part = follow(Arc::clone(&shared), connected.clone(), kind.clone());
-            let connection = connected.connection.clone();
+            let ended = connected.connection.ended.clone();
             let part = async move {
-                connection.run_until_cancelled_owned(part).await;
+                ended.run_until_cancelled_owned(part).await;
             };
             spawn_while(&shared, &kind.ended, part);
         }
@@ -70,10 +63,11 @@ async fn follow(shared: Arc<Shared>, connected: Connected, in_use: InUse) {
     let kind = KindRef::Custom(Arc::clone(&in_use.kind));
     let (root, plural) = kind.resource();
     let scopes = Scope::all_of(&connected.worker);
-    let mut events = scope::watch(&connected.client, &scopes, (&root, plural), |path| {
+    let mut events = scope::watch(&connected.connection.client, &scopes, (&root, plural), |path| {
         Collection::new(path, Object::version)
             .labels(format!("{}={}", labels::ORIGIN, shared.origin))
             .streamed(shared.options.streamed_lists)
+            .horizon(&connected.connection.horizon)
             .seed(shared.options.seed)
     });
     let mut unseen: BTreeSet<Scope> = scopes.into_iter().collect();
@@ -85,7 +79,7 @@ async fn follow(shared: Arc<Shared>, connected: Connected, in_use: InUse) {
     while let Some((scope, event)) = events.next().await {
         // A list, and whatever comes after a break, may come from another cluster behind the same address.
         if matches!(event, Event::Reset(_) | Event::Resumed) && !is_the_same(&connected).await {
-            connected.connection.cancel();
+            connected.connection.ended.cancel();
             return;
         }
         match event {
@@ -137,7 +131,7 @@ fn why_not(error: &CallError) -> KindLink {
 fn set(shared: &Arc<Shared>, connected: &Connected, in_use: &InUse, link: KindLink) {
     let touched = shared.index.change_worker(&connected.name, |view| {
         // What an earlier connection saw, or rules that were replaced, is not what is seen now.
-        if !connected.connection.is_cancelled() && !in_use.ended.is_cancelled() {
+        if !connected.connection.ended.is_cancelled() && !in_use.ended.is_cancelled() {
             view.kinds.insert(in_use.kind.name(), link);
         }
     });
@@ -147,7 +141,7 @@ fn set(shared: &Arc<Shared>, connected: &Connected, in_use: &InUse, link: KindLi
 /// Asks until there is an answer: without one nothing may be concluded from what the watch says.
 async fn is_the_same(connected: &Connected) -> bool {
     loop {
-        match link::identity_of(&connected.client).await {
+        match link::identity_of(&connected.connection.client).await {
             Ok(found) => return found == connected.identity,
             Err(_) => tokio::time::sleep(ASK_AGAIN).await,
         }
