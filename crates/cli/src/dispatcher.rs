@@ -5,7 +5,7 @@ use std::{io::IsTerminal as _, process::ExitCode, sync::Arc};
 use anyhow::Context as _;
 use jobferry_api::{DISPATCHER_LEASE, SYSTEM_NAMESPACE, managed_by};
 use jobferry_core::kind::Table;
-use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options, StartError, Vitals};
+use jobferry_dispatcher::{KubeconfigSecrets, Lease, Options, RunError, Vitals};
 use k8s_openapi::jiff::Timestamp;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
@@ -65,8 +65,11 @@ pub(crate) async fn run(args: Args) -> anyhow::Result<ExitCode> {
         ..Options::new(Arc::new(secrets), Arc::new(wall_clock), u64::from(std::process::id()))
     };
     let ended = jobferry_dispatcher::run(manager, options, shutdown).await;
-    ended.map_err(|StartError::Manager { what, source }| {
-        anyhow::Error::new(source).context(format!("cannot read the {what} of the management cluster"))
+    ended.map_err(|error| match error {
+        RunError::Manager { what, source } => {
+            anyhow::Error::new(source).context(format!("cannot read the {what} of the management cluster"))
+        }
+        RunError::Broken => error.into(),
     })?;
     Ok(ExitCode::SUCCESS)
 }

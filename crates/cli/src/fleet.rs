@@ -161,7 +161,7 @@ impl Fleet {
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
             if let Err(error) = jobferry_dispatcher::run(manager, options, stop).await {
-                tracing::error!(%error, "the dispatcher does not start");
+                tracing::error!(%error, "the dispatcher ended");
             }
         });
     }

@@ -327,6 +327,26 @@ mod tests {
         assert_eq!([Share::AllButTemplate, Share::Suspension].map(|share| patch(&mirror, share)), [None, None]);
     }
 
+    #[test]
+    fn a_worker_that_shows_something_else_in_place_of_an_object_is_sent_no_nonsense() {
+        let (before, mirror) = suspended();
+        let mut job = before;
+        job["spec"]["template"]["metadata"]["labels"]["app"] = json!("serve");
+        job["spec"]["template"]["spec"]["nodeSelector"]["zone"] = json!("b");
+        job["spec"]["template"]["spec"]["affinity"]["nodeAffinity"] = json!({"required": "x"});
+        job["spec"]["template"]["spec"]["containers"][0]["resources"]["requests"]["cpu"] = json!("2");
+        let places = ["", "/metadata", "/metadata/labels", "/spec", "/spec/nodeSelector", "/spec/affinity"];
+        let lists = ["/spec/containers", "/spec/containers/0", "/spec/containers/0/resources"];
+        for place in places.into_iter().chain(lists) {
+            for nonsense in [json!("x"), json!(7), json!(true), json!([1]), json!([]), Value::Null] {
+                let mut mirror = mirror.clone();
+                *mirror.pointer_mut(&format!("/spec/template{place}")).unwrap() = nonsense.clone();
+                let patch = whole(&job, &mirror).expect("the fingerprints differ");
+                assert!(patch["spec"].get("suspend").is_none(), "{place} is {nonsense}: {patch}");
+            }
+        }
+    }
+
     /// A suspended Job with a template, and its mirror as a worker shows it.
     fn suspended() -> (Value, Value) {
         let mut job = job();

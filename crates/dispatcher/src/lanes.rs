@@ -3,10 +3,12 @@
 
 use std::{
     collections::HashMap,
+    panic::AssertUnwindSafe,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
+use futures::FutureExt;
 use jobferry_core::{
     action::Action,
     workload::{Errand, Workload},
@@ -164,7 +166,6 @@ pub(crate) fn start_manager_lane(shared: &Arc<Shared>) {
     let queue = shared.lanes.manager.clone();
     let turn = |shared: Arc<Shared>, queue: Queue<Uid>, uid| async move {
         manager_turn(&shared, &queue, &uid).await;
-        queue.done(&uid);
     };
     start_lane(shared, &shared.shutdown, queue, MANAGER_CONCURRENCY, turn);
 }
@@ -187,7 +188,6 @@ pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, connection: 
         async move {
             breaker.pass().await;
             let outcome = worker_turn(&shared, &queue, &worker, &connection, &uid).await;
-            queue.done(&uid);
             if breaker.learn(outcome) {
                 note_breaker(&shared, &worker, &breaker);
             }
@@ -197,7 +197,8 @@ pub(crate) fn start_worker_lane(shared: &Arc<Shared>, worker: &str, connection: 
 }
 
 /// Takes turns, so many at once, until `ended`. Each is a task of its own: most lanes have nothing to do at most times, and a
-/// task that waits takes as much memory as one that works.
+/// task that waits takes as much memory as one that works. One that panics says so on stderr, and is taken again later: what
+/// is wrong with one workload stops no other.
 fn start_lane<T>(
     shared: &Arc<Shared>,
     ended: &CancellationToken,
@@ -212,13 +213,22 @@ fn start_lane<T>(
         // Nobody closes the semaphore.
         while let Ok(permit) = Arc::clone(&room).acquire_owned().await {
             let uid = queue.next().await;
-            let turn = turn(Arc::clone(&shared_by_lane), queue.clone(), uid);
+            let turn = turn(Arc::clone(&shared_by_lane), queue.clone(), uid.clone());
+            let turn = whatever_happens(turn, queue.clone(), uid);
             spawn_while(&shared_by_lane, &ends, async move {
                 turn.await;
                 drop(permit);
             });
         }
     });
+}
+
+/// A turn whose key is handed back in any case.
+async fn whatever_happens(turn: impl Future<Output = ()>, queue: Queue<Uid>, uid: Uid) {
+    if AssertUnwindSafe(turn).catch_unwind().await.is_err() {
+        queue.retry(uid.clone());
+    }
+    queue.done(&uid);
 }
 
 /// Nothing is placed on a worker that does not answer, so it may be that nothing would ever be asked of it again.
@@ -340,5 +350,17 @@ mod tests {
             order.push(lane.next().await);
         }
         assert_eq!(order, ["new-1", "deleted", "new-2", "new-3", "edited"]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_workload_whose_turn_panics_is_taken_again_and_holds_up_no_other() {
+        let lane: Queue<Uid> = Queue::new(FIRST_RETRY, LAST_RETRY);
+        for uid in ["odd", "plain"] {
+            lane.add(uid.into());
+        }
+        let odd = lane.next().await;
+        whatever_happens(async { panic!("a worker sent what nobody thought of") }, lane.clone(), odd).await;
+        assert_eq!(lane.next().await, "plain");
+        assert_eq!(lane.next().await, "odd");
     }
 }

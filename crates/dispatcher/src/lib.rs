@@ -28,9 +28,9 @@ mod restored;
 mod scope;
 mod workers;
 
-use std::{sync::Arc, time::Duration};
+use std::{panic::AssertUnwindSafe, sync::Arc, time::Duration};
 
-use futures::StreamExt;
+use futures::{FutureExt, StreamExt};
 use job_api::Rules;
 use jobferry_api::managed_by;
 use jobferry_core::{
@@ -103,9 +103,9 @@ impl Options {
     }
 }
 
-/// Why a dispatcher could not start.
+/// Why a dispatcher could not start, or go on.
 #[derive(Debug, thiserror::Error)]
-pub enum StartError {
+pub enum RunError {
     /// The management cluster does not answer as it should.
     #[error("management cluster: {what}: {source}")]
     Manager {
@@ -114,6 +114,9 @@ pub enum StartError {
         /// What went wrong.
         source: CallError,
     },
+    /// A part of it panicked. Without it the others would go on with what is known to be old: a new dispatcher finds out all anew.
+    #[error("a part of the dispatcher panicked, as told above; start it again, and please report this")]
+    Broken,
 }
 
 /// Both clocks of this process.
@@ -147,6 +150,8 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) tasks: TaskTracker,
     pub(crate) shutdown: CancellationToken,
+    /// A part of it panicked.
+    pub(crate) broken: CancellationToken,
 }
 
 impl Shared {
@@ -162,7 +167,7 @@ impl Shared {
 }
 
 /// Runs until `shutdown`. Running work is not touched by stopping: the next dispatcher takes over from the objects.
-pub async fn run(manager: Client, options: Options, shutdown: CancellationToken) -> Result<(), StartError> {
+pub async fn run(manager: Client, options: Options, shutdown: CancellationToken) -> Result<(), RunError> {
     let (identity, rules) = ask_manager(&manager).await?;
     let origin = origin(&identity, &options.managed_by);
     tracing::info!(%origin, managed_by = options.managed_by, "dispatcher starts");
@@ -173,6 +178,7 @@ pub async fn run(manager: Client, options: Options, shutdown: CancellationToken)
     options.vitals.stand_by();
     let component = jobferry_api::events::COMPONENT;
     let (recorder, write_events) = Recorder::new(manager.clone(), component, Arc::clone(&options.wall_clock));
+    let (broken, stop) = (CancellationToken::new(), shutdown.child_token());
     let work = |leadership: Leadership, term: CancellationToken| {
         let index = Arc::new(Index::default());
         work(Shared {
@@ -195,23 +201,29 @@ pub async fn run(manager: Client, options: Options, shutdown: CancellationToken)
             options: options.clone(),
             tasks: TaskTracker::new(),
             shutdown: term,
+            broken: broken.clone(),
         })
     };
     let lead = async {
         match options.lease.clone() {
-            None => work(Leadership::default(), shutdown).await,
+            None => work(Leadership::default(), stop.clone()).await,
             Some(lease) => {
                 let wall_clock = Arc::clone(&options.wall_clock);
-                Candidate::new(manager.clone(), lease, wall_clock).lead(shutdown, work).await;
+                Candidate::new(manager.clone(), lease, wall_clock).lead(stop.clone(), work).await;
             }
         }
     };
+    let stop_if_broken = broken.cancelled().then(|()| {
+        stop.cancel();
+        std::future::pending()
+    });
     tokio::select! { biased;
         () = lead => {}
         () = write_events => {}
+        () = stop_if_broken => {}
     }
     tracing::info!("dispatcher stopped");
-    Ok(())
+    if broken.is_cancelled() { Err(RunError::Broken) } else { Ok(()) }
 }
 
 /// One term of leadership: everything that is known is found out anew at its start.
@@ -238,13 +250,15 @@ async fn work(shared: Shared) {
     shared.options.vitals.stand_by();
 }
 
-/// Spawns a part of the dispatcher that ends with it.
+/// Spawns a part of the dispatcher that ends with it, and it with the part, should that panic.
 pub(crate) fn spawn(shared: &Arc<Shared>, part: impl Future<Output = ()> + Send + 'static) {
-    let shutdown = shared.shutdown.clone();
+    let (shutdown, broken) = (shared.shutdown.clone(), shared.broken.clone());
     shared.tasks.spawn(async move {
         tokio::select! { biased;
             () = shutdown.cancelled() => {}
-            () = part => {}
+            ended = AssertUnwindSafe(part).catch_unwind() => if ended.is_err() {
+                broken.cancel();
+            }
         }
     });
 }
@@ -264,12 +278,11 @@ pub(crate) fn spawn_while(
     });
 }
 
-async fn ask_manager(manager: &Client) -> Result<(String, Rules), StartError> {
-    let identity =
-        link::identity_of(manager).await.map_err(|source| StartError::Manager { what: "identity", source })?;
+async fn ask_manager(manager: &Client) -> Result<(String, Rules), RunError> {
+    let identity = link::identity_of(manager).await.map_err(|source| RunError::Manager { what: "identity", source })?;
     let version: ServerVersion = kubeio::get(manager, "/version", READ_DEADLINE)
         .await
-        .map_err(|source| StartError::Manager { what: "version", source })?;
+        .map_err(|source| RunError::Manager { what: "version", source })?;
     Ok((identity, version.rules()))
 }
 

@@ -105,7 +105,7 @@ impl Dispatchers {
         let shutdown = stop.clone();
         let task = tokio::spawn(async move {
             if let Err(error) = jobferry_dispatcher::run(manager, options, shutdown).await {
-                tracing::warn!(%error, "a dispatcher did not start");
+                tracing::warn!(%error, "a dispatcher ended");
             }
         });
         self.running.lock().await.push(Running { stop: stop.drop_guard(), task });

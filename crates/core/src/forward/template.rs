@@ -121,13 +121,23 @@ pub(super) fn edit(before: &Noted, now: &Noted, users: &Value, mirrors: &Value) 
         match part.as_str() {
             LABELS => take_map(&mut next, users, LABELS, is_users_own),
             ANNOTATIONS => take_map(&mut next, users, ANNOTATIONS, is_own_annotation),
-            NODE_AFFINITY => take_node_affinity(&mut next["spec"], &users["spec"]),
-            RESOURCES => take_resources(&mut next["spec"], &users["spec"]),
-            field if FIELDS.contains(&field) => set(&mut next["spec"], field, users["spec"][field].clone()),
-            _ => {}
+            part => {
+                if let Some(spec) = place(&mut next, "spec") {
+                    take_from_spec(spec, &users["spec"], part);
+                }
+            }
         }
     }
     difference(mirrors, &next)
+}
+
+fn take_from_spec(mirrors: &mut Value, users: &Value, part: &str) {
+    match part {
+        NODE_AFFINITY => take_node_affinity(mirrors, users),
+        RESOURCES => take_resources(mirrors, users),
+        field if FIELDS.contains(&field) => set(mirrors, field, users[field].clone()),
+        _ => {}
+    }
 }
 
 fn is_empty(value: &Value) -> bool {
@@ -144,12 +154,14 @@ fn take_map(mirrors: &mut Value, users: &Value, part: &str, is_own: fn(&str) -> 
     let entries = |template: &Value| template["metadata"][part].as_object().cloned().unwrap_or_default();
     let kept = entries(mirrors).into_iter().filter(|(key, _)| !is_own(key));
     let map: Map<String, Value> = kept.chain(entries(users).into_iter().filter(|(key, _)| is_own(key))).collect();
-    set(&mut mirrors["metadata"], part, map.into());
+    if let Some(metadata) = place(mirrors, "metadata") {
+        set(metadata, part, map.into());
+    }
 }
 
 /// Affinity to other pods cannot change.
 fn take_node_affinity(mirrors: &mut Value, users: &Value) {
-    let mut affinity = mirrors["affinity"].take();
+    let mut affinity = mirrors.get_mut("affinity").map(Value::take).unwrap_or_default();
     set(&mut affinity, NODE_AFFINITY, users["affinity"][NODE_AFFINITY].clone());
     set(mirrors, "affinity", affinity);
 }
@@ -159,7 +171,8 @@ fn take_resources(mirrors: &mut Value, users: &Value) {
     for list in CONTAINERS {
         for users in users[list].as_array().into_iter().flatten() {
             let same = |container: &&mut Value| container["name"] == users["name"];
-            if let Some(container) = mirrors[list].as_array_mut().into_iter().flatten().find(same) {
+            let containers = mirrors.get_mut(list).and_then(Value::as_array_mut);
+            if let Some(container) = containers.into_iter().flatten().find(same) {
                 set(container, RESOURCES, users[RESOURCES].clone());
             }
         }
@@ -168,9 +181,19 @@ fn take_resources(mirrors: &mut Value, users: &Value) {
 
 /// Sets a field, or takes it off if there is nothing to say.
 fn set(object: &mut Value, field: &str, value: Value) {
-    if !is_empty(&value) {
-        object[field] = value;
-    } else if let Some(object) = object.as_object_mut() {
-        object.remove(field);
+    if is_empty(&value) {
+        if let Some(object) = object.as_object_mut() {
+            object.remove(field);
+        }
+    } else if let Some(place) = place(object, field) {
+        *place = value;
     }
+}
+
+/// Where a field is, or would be. A worker may send anything in place of an object: that has no fields.
+fn place<'a>(object: &'a mut Value, field: &str) -> Option<&'a mut Value> {
+    if object.is_null() {
+        *object = Map::new().into();
+    }
+    Some(object.as_object_mut()?.entry(field).or_insert(Value::Null))
 }
