@@ -36,6 +36,7 @@ mod log;
 pub mod model;
 mod narrow;
 mod node;
+mod panics;
 pub mod planted;
 mod report;
 mod run;

@@ -19,6 +19,7 @@ use crate::dice::{Dice, fnv};
 use crate::faults::{Fault, FaultSet, UnknownFault};
 use crate::hub::Hub;
 use crate::log::Log;
+use crate::panics;
 use crate::sabotage::Sabotage;
 use crate::scenario::Scenario;
 use crate::spells;
@@ -102,7 +103,11 @@ pub enum RunError {
 /// Runs the world of a seed on a thread and a clock of its own.
 pub fn run(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build()?;
-    runtime.block_on(world(seed, settings))
+    panics::note();
+    let mut outcome = runtime.block_on(world(seed, settings))?;
+    let panics = panics::noted().into_iter().map(|what| Violation { promise: "no-panic", about: Vec::new(), what });
+    outcome.violations.extend(panics.map(|violation| (violation, Vec::new())));
+    Ok(outcome)
 }
 
 async fn world(seed: u64, settings: &Settings) -> Result<Outcome, RunError> {

@@ -1,4 +1,5 @@
-//! own-only: no object without our origin and UID mark is changed or deleted; every delete carries a UID.
+//! own-only: no object without our origin and UID mark is changed or deleted; every delete carries a UID, every patch of a
+//! mirror UID and resourceVersion.
 
 use http::Method;
 use serde_json::Value;
@@ -28,6 +29,13 @@ fn wrong(exchange: &Exchange, truth: &Truth) -> Option<&'static str> {
         let options: Value = serde_json::from_slice(&exchange.body).unwrap_or_default();
         if options["preconditions"]["uid"].as_str().unwrap_or_default().is_empty() {
             return Some("a delete without a UID");
+        }
+    }
+    if exchange.method == Method::PATCH && is_job && !is_manager(&exchange.cluster) {
+        let patch: Value = serde_json::from_slice(&exchange.body).unwrap_or_default();
+        let says = |field: &str| patch["metadata"][field].as_str().is_some_and(|said| !said.is_empty());
+        if !says("uid") || !says("resourceVersion") {
+            return Some("a patch without UID and resourceVersion");
         }
     }
     if !exchange.succeeded() || exchange.method == Method::POST || !is_job {
