@@ -114,7 +114,7 @@ fn t19_a_mirror_that_finishes_while_the_users_job_is_suspended_is_copied_whole()
 }
 
 #[test]
-fn t9_a_suspended_job_with_nothing_to_do_ends_without_a_start_where_the_server_allows_it() {
+fn t09_a_suspended_job_with_nothing_to_do_ends_without_a_start_where_the_server_allows_it() {
     let ended = with(complete(), json!({"startTime": null, "succeeded": null}));
     let given = |minor, patch| {
         given().suspended().spec(json!({"completions": 0})).server(minor, patch).mirror(ended.clone()).next()
