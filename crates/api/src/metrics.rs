@@ -4,7 +4,7 @@
 
 /// 1 while this process leads, 0 while it stands by.
 pub const LEADER: &str = "jobferry_leader";
-/// 1 while no new work is placed because this cluster does not leave delegated Jobs alone.
+/// 1 while no new work is placed: this cluster does not leave delegated Jobs alone, or it was restored from a backup.
 pub const HALTED: &str = "jobferry_halted";
 /// Workloads that no worker fits now.
 pub const WAITING: &str = "jobferry_workloads_waiting";

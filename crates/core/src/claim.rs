@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::{
     custom::{KindRef, says_something},
+    forward,
     record::Placement,
     workload::{Mirror, Workload},
 };
@@ -83,8 +84,8 @@ impl Misfit {
 }
 
 /// What a worker made of the mirror that was sent, if it is not fit to run. What its admission adds is the worker's own
-/// business. One that was found may be that of an earlier attempt, made of another version of the workload: that is no
-/// alteration.
+/// business. One that was found may be that of an earlier attempt, made of another version of the workload: what users may have
+/// changed since is no alteration.
 pub fn misfit(kind: &KindRef, sent: &Value, stored: &Value) -> Option<Misfit> {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let uid = text(&sent["metadata"]["annotations"][annotations::ORIGIN_UID]);
@@ -95,7 +96,11 @@ pub fn misfit(kind: &KindRef, sent: &Value, stored: &Value) -> Option<Misfit> {
     if let Some(other) = kind.foreign_controller(stored) {
         return Some(Misfit::Controller(other.to_owned()));
     }
-    let fields = sent["spec"].as_object().into_iter().flatten();
+    let forwarded = |object: &Value| object["metadata"]["annotations"][annotations::FORWARDED].clone();
+    let is_edited = forwarded(sent) != forwarded(stored);
+    // Of other kinds it is their rules that say what users may change, deeper down than here.
+    let may_differ = |field: &str| is_edited && (*kind != KindRef::Job || forward::FIELDS.contains(&field));
+    let fields = sent["spec"].as_object().into_iter().flatten().filter(|(field, _)| !may_differ(field));
     // Operators of other kinds drop what says nothing, a `suspend: false` for example, when they write an object again.
     let says = |value: &Value| matches!(kind, KindRef::Job) || says_something(value);
     let matters = |value: &Value| !value.is_null() && value != DEFAULT_REPLACEMENT && says(value);
@@ -208,6 +213,13 @@ mod tests {
         let mut earlier = sent();
         earlier["metadata"]["annotations"]["jobferry.dev/manager-resource-version"] = "40".into();
         assert_eq!(misfit(&KindRef::Job, &sent(), &earlier), None, "an earlier attempt was made of an earlier version");
+        let mut edited = sent();
+        edited["metadata"]["annotations"]["jobferry.dev/forwarded"] = r#"{"spec":{"maxFailedIndexes":1}}"#.into();
+        edited["spec"]["maxFailedIndexes"] = 1.into();
+        assert_eq!(misfit(&KindRef::Job, &edited, &sent()), None, "its user has limited it since");
+        edited["spec"]["podFailurePolicy"] = json!({"rules": []});
+        let dropped = Some(Misfit::Dropped("podFailurePolicy".into()));
+        assert_eq!(misfit(&KindRef::Job, &edited, &sent()), dropped, "nobody could have added that");
         let mut delegated = sent();
         delegated["spec"]["managedBy"] = "example.com/other".into();
         for (stored, expected, told) in [

@@ -17,7 +17,7 @@ use serde_json::Value;
 use crate::{
     forward,
     kind::{Delegation, Kind, Standing, Stored},
-    workload::{Mirror, Narrowing, Workload},
+    workload::{Mirror, Narrowing, Workload, wrote_since},
 };
 
 pub use kind_ref::{KindRef, NoMirror};
@@ -151,6 +151,7 @@ struct Meta {
     name: String,
     uid: String,
     resource_version: String,
+    creation_timestamp: Option<String>,
     deletion_timestamp: Option<serde::de::IgnoredAny>,
     generation: Option<i64>,
     #[serde(default)]
@@ -175,6 +176,7 @@ struct Owner {
 struct Writer {
     manager: String,
     subresource: String,
+    time: Option<String>,
     fields_v1: WrittenFields,
 }
 
@@ -193,8 +195,10 @@ impl Writer {
 
 /// Who else than us writes the status of an object that is ours. An operator that does not heed managedBy says so within
 /// its first look at the object, before anything of it has ended.
-fn foreign_writer(kind: &Kind, writers: &[Writer]) -> Option<String> {
-    let foreign = writers.iter().filter(|writer| writer.wrote_status(kind) && writer.manager != FIELD_MANAGER);
+fn foreign_writer(kind: &Kind, meta: &Meta) -> Option<String> {
+    let created = meta.creation_timestamp.as_deref();
+    let since = meta.managed_fields.iter().filter(|writer| wrote_since(writer.time.as_deref(), created));
+    let foreign = since.filter(|writer| writer.wrote_status(kind) && writer.manager != FIELD_MANAGER);
     // Of several always the same: servers list first whoever wrote longest ago.
     foreign.map(|writer| &writer.manager).min().cloned()
 }
@@ -227,7 +231,7 @@ pub fn read_workload(kind: &Arc<Kind>, object: &Value, now: Timestamp) -> Result
         spec: SpecView { suspended: kind.is_suspended(object), ..SpecView::default() },
         needs_minor: 0,
         policy: meta.labels.get(api::labels::POLICY).cloned(),
-        acted_on: foreign_writer(kind, &meta.managed_fields),
+        acted_on: foreign_writer(kind, &meta),
         narrowing: Narrowing {
             workers: meta.annotations.get(api::annotations::WORKERS).cloned(),
             selector: meta.annotations.get(api::annotations::WORKER_SELECTOR).cloned(),

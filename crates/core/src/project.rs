@@ -89,6 +89,17 @@ pub fn unmirrored(
     validate(spec, stored, &next, rules).into_result().map(|()| Some(next))
 }
 
+/// The next status of a Job of which nothing runs any more, and of which no end will come: it is being deleted, and somebody's
+/// finalizer keeps it. `None` when that is shown already.
+pub fn stopped(spec: &SpecView, stored: &JobStatus, rules: Rules) -> Result<Option<JobStatus>, Errors> {
+    let (ready, terminating) = (stored.ready.map(|_| 0), stored.terminating.map(|_| 0));
+    let next = JobStatus { active: None, ready, terminating, ..stored.clone() };
+    if same(stored, &next) {
+        return Ok(None);
+    }
+    validate(spec, stored, &next, rules).into_result().map(|()| Some(next))
+}
+
 /// What is written along with a placement: it was shown as suspended, and is not any more.
 pub(crate) fn resumption(spec: &SpecView, stored: &JobStatus, now: Timestamp) -> Option<JobCondition> {
     suspension::resumed(spec, conditions_of(stored), now).filter(|_| stored.start_time.is_none())

@@ -60,12 +60,19 @@ const ENOUGH_FAILURES: u32 = 3;
 /// The longest pause. Permissions, quotas and versions are changed by people, who will not wait longer.
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
 
+/// In bytes, or characters of a longer one: it stands in the status of the workload, next to what a worker said of all others.
+const LONGEST_WHY: usize = 2000;
+
 impl Ground {
     /// Reads a refused create. `None`: this says nothing about the object. The server is overloaded or in trouble, or
     /// does not take our credentials.
     pub fn of(code: u16, reason: &str, message: &str) -> Option<Self> {
         let says = |words: &str| message.contains(words);
+        // Whoever wrote a webhook chose the code, and may have chosen one that means something else.
+        let by_webhook = says("admission webhook") && says("denied the request");
+        let is_denied = by_webhook || (says("ValidatingAdmissionPolicy") && says("denied request"));
         Some(match code {
+            _ if is_denied => Self::Denied,
             // 409: a quota that is being counted. The next try will do.
             401 | 408 | 409 | 429 | 500.. => return None,
             _ if says("admission webhook") || says("ValidatingAdmissionPolicy") => Self::Denied,
@@ -142,6 +149,7 @@ impl Refusal {
     /// The next refusal of the same thing, after `before`.
     #[must_use]
     pub fn after(before: Option<&Self>, epoch: u32, ground: Ground, why: String, at: Duration) -> Self {
+        let why = if why.len() > LONGEST_WHY { why.chars().take(LONGEST_WHY).chain(['…']).collect() } else { why };
         Self { epoch, ground, why, at, times: before.map_or(0, |before| before.times) + 1 }
     }
 
@@ -170,6 +178,14 @@ mod tests {
             ),
             (403, "Forbidden", r#"User "x" cannot create resource "jobs""#, Some(Ground::Forbidden)),
             (403, "Forbidden", r#"admission webhook "w" denied the request: no"#, Some(Ground::Denied)),
+            (409, "AlreadyExists", r#"admission webhook "w" denied the request: no"#, Some(Ground::Denied)),
+            (
+                401,
+                "Unauthorized",
+                "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+                Some(Ground::Denied),
+            ),
+            (429, "TooManyRequests", r#"admission webhook "w" denied the request: full"#, Some(Ground::Denied)),
             (400, "BadRequest", "strict decoding error: unknown field", Some(Ground::Invalid)),
             (422, "Invalid", "spec.completions: must be", Some(Ground::Invalid)),
             (401, "Unauthorized", "Unauthorized", None),
@@ -192,6 +208,13 @@ mod tests {
         assert_eq!([2, 2, 2].map(&mut fails), [false, false, true], "another placement is another matter");
         let failure = [429, 500, 502, 503, 504].map(Ground::is_failure);
         assert_eq!(failure, [false, true, true, false, false], "some fail at everything");
+    }
+
+    #[test]
+    fn a_worker_that_says_too_much_is_cut_short() {
+        let said = |why: String| Refusal::after(None, 1, Ground::Denied, why, Duration::ZERO).why;
+        assert_eq!(said("no".into()), "no");
+        assert_eq!(said("ä".repeat(100_000)).chars().count(), LONGEST_WHY + 1);
     }
 
     #[test]

@@ -23,8 +23,8 @@ impl Now {
 /// The deadline of one write. Long enough for a busy API server with webhooks.
 pub const WRITE_DEADLINE: Duration = Duration::from_secs(10);
 
-/// A mirror's create is sent only this soon after the manager acknowledged its placement; later the placement is recorded
-/// anew first, which is cheap.
+/// A mirror's create is sent only this soon after its placement was sent to the manager, which has acknowledged it; later the
+/// placement is recorded anew first, which is cheap.
 pub const CREATE_WINDOW: Duration = Duration::from_secs(10);
 
 /// QUARANTINE, the D of the protocol: after this time no create of a placement can surface any more. It was sent within

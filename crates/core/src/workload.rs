@@ -237,7 +237,10 @@ impl<'de> Deserialize<'de> for Workload {
             needs_minor,
             policy: labels.get(api::labels::POLICY).cloned(),
             acted_on: (wire.metadata.managed_fields.into_iter().flatten())
-                .find(Writer::is_the_built_in_controller)
+                .find(|writer| {
+                    writer.is_the_built_in_controller()
+                        && wrote_since(writer.time.as_deref(), wire.metadata.creation_timestamp.as_deref())
+                })
                 .map(|writer| writer.manager),
             managed_by: wire.spec.managed_by,
             spec: SpecView {
@@ -342,6 +345,7 @@ struct WireMeta<A, L> {
     name: String,
     uid: String,
     resource_version: String,
+    creation_timestamp: Option<String>,
     deletion_timestamp: Option<IgnoredAny>,
     managed_fields: Option<Vec<Writer>>,
     labels: Option<L>,
@@ -354,6 +358,13 @@ struct WireMeta<A, L> {
 struct Writer {
     manager: String,
     subresource: String,
+    time: Option<String>,
+}
+
+/// Whether somebody wrote an object after it was created: a copy of another one may have come with the names of its writers. The
+/// API server writes both times alike, in UTC.
+pub(crate) fn wrote_since(time: Option<&str>, created: Option<&str>) -> bool {
+    time.zip(created).is_none_or(|(time, created)| time >= created)
 }
 
 impl Writer {

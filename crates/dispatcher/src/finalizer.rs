@@ -1,5 +1,6 @@
-//! A Worker stays for as long as unfinished workloads are placed on it, also when somebody deletes it: without its
-//! credentials nobody would ever learn how they end. `jobferry worker forget` overrides it.
+//! A Worker stays for as long as unfinished workloads are placed on it, or mirrors of others run there that are to be removed,
+//! also when somebody deletes it: without its credentials nobody would ever learn how those end, or stop these.
+//! `jobferry worker forget` overrides it.
 
 use std::{sync::Arc, time::Duration};
 
@@ -18,7 +19,7 @@ const LOOK_AGAIN: Duration = Duration::from_secs(5);
 enum Step {
     /// It must be there before the first workload is placed.
     Add,
-    /// The Worker is deleted: it goes when the last workload has ended.
+    /// The Worker is deleted: it goes when nothing of ours runs there any more.
     RemoveWhenSettled,
     Nothing,
 }
@@ -49,7 +50,7 @@ pub(crate) fn tend(shared: &Arc<Shared>, worker: &Worker) {
     }
 }
 
-/// Waits until no unfinished workload is placed on the worker; false: somebody was faster and it is gone.
+/// Waits until nothing of ours runs on the worker; false: somebody was faster and it is gone.
 async fn settled(shared: &Shared, worker: &Worker) -> bool {
     let name = worker.metadata.name.as_deref().unwrap_or_default();
     loop {
@@ -57,7 +58,7 @@ async fn settled(shared: &Shared, worker: &Worker) -> bool {
         match survey.workers.get(name) {
             None => return false,
             // Before everything is listed, nothing is known to be placed anywhere.
-            Some(view) if survey.listed && view.unfinished == 0 => return true,
+            Some(view) if survey.listed && view.unfinished == 0 && !shared.index.has_leftovers_on(name) => return true,
             Some(_) => tokio::time::sleep(LOOK_AGAIN).await,
         }
     }

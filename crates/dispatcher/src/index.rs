@@ -75,6 +75,8 @@ pub(crate) struct Survey {
 struct State {
     /// Boxed: a map that grows has room for twice what it holds.
     workloads: HashMap<Uid, Box<Knowledge>>,
+    /// How many workloads there are in each namespace.
+    namespaces: HashMap<String, usize>,
     workers: BTreeMap<String, WorkerView>,
     /// The UIDs of their `Worker` objects: one that is registered anew under the same name is another one.
     registered: BTreeMap<String, Uid>,
@@ -158,7 +160,7 @@ impl Index {
             known.filter(|(uid, _)| !listed.contains(uid.as_str())).map(|(uid, _)| uid.clone()).collect();
         touched.sort_unstable();
         for uid in &touched {
-            state.change(uid, Knowledge::lose_workload);
+            state.lose_workload(uid);
         }
         if first {
             // Mirrors that were listed before are judged only now.
@@ -205,7 +207,7 @@ impl Index {
         if !state.workloads.contains_key(uid) {
             return Vec::new();
         }
-        state.change(uid, Knowledge::lose_workload);
+        state.lose_workload(uid);
         vec![uid.to_owned()]
     }
 
@@ -242,9 +244,7 @@ impl Index {
 
     /// Whether there is any workload in this namespace.
     pub(crate) fn has_work_in(&self, namespace: &str) -> bool {
-        let state = self.lock();
-        let mut workloads = state.workloads.values().filter_map(|known| known.workload.as_ref());
-        workloads.any(|workload| workload.namespace == namespace)
+        self.lock().namespaces.contains_key(namespace)
     }
 
     /// What this worker said when it refused the workload last.
@@ -325,6 +325,18 @@ impl Index {
 }
 
 impl State {
+    /// The one way to lose a workload.
+    fn lose_workload(&mut self, uid: &str) {
+        let workload = self.workloads.get(uid).and_then(|known| known.workload.as_ref());
+        if let Some(Entry::Occupied(mut count)) = workload.map(|lost| self.namespaces.entry(lost.namespace.clone())) {
+            *count.get_mut() -= 1;
+            if *count.get() == 0 {
+                count.remove();
+            }
+        }
+        self.change(uid, Knowledge::lose_workload);
+    }
+
     /// The one way to change what is known of a workload: it keeps the load of the workers right and forgets what is over.
     fn change(&mut self, uid: &str, change: impl FnOnce(&mut Knowledge)) {
         let known = match self.workloads.entry(uid.to_owned()) {
@@ -335,8 +347,12 @@ impl State {
             }
         };
         let before = known.load();
+        let is_new = known.workload.is_none();
         change(known);
         let after = known.load();
+        if let Some(workload) = known.workload.as_ref().filter(|_| is_new) {
+            *self.namespaces.entry(workload.namespace.clone()).or_default() += 1;
+        }
         if known.workload.is_none() && known.present().next().is_none() {
             if let Some(sent) = known.memory.in_doubt {
                 self.doubts.keep(uid, sent);

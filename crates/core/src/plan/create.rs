@@ -21,7 +21,7 @@ impl Case<'_> {
             return self.tell_out_of_sight(at).into_iter().chain(self.look_for_stray(at)).collect();
         }
         // Pods that carry the workload's UID prove that there was a mirror, even if nobody saw it.
-        let existed = at.mirror.is_some() || last_seen.is_some() || self.has_evidence(at);
+        let existed = self.counted_mirror(at) || last_seen.is_some() || self.has_evidence(at);
         if let Some(refusal) = self.known.memory.refusals.get(&at.worker)
             && refusal.epoch == at.epoch
             && !existed
@@ -85,6 +85,13 @@ impl Case<'_> {
 
     fn name_is_free(&self) -> bool {
         self.known.memory.absent.as_ref().is_some_and(Absence::leaves_name_free)
+    }
+
+    /// Whether the record names a mirror. One that was seen, and recorded, before the answer to its create showed that the worker
+    /// had made something else of it was discarded by us: it does not count.
+    fn counted_mirror(&self, at: &Placement) -> bool {
+        let discarded = self.known.memory.discarded.as_ref().map(|discarded| &discarded.0);
+        at.mirror.as_ref().is_some_and(|recorded| discarded != Some(recorded))
     }
 
     /// Pods were found though there is no mirror: there was one.

@@ -8,7 +8,8 @@ use super::{Case, delete};
 use crate::{
     action::{Action, Alarm},
     knowledge::{Knowledge, Memory, Surroundings},
-    record::Record,
+    project::stopped,
+    record::{Placement, Record},
     time::{ORPHAN_PAUSE, QUARANTINE},
     workload::Mirror,
 };
@@ -89,9 +90,22 @@ impl Case<'_> {
         let is_refused = self.known.memory.status_refused.as_ref() == Some(&workload.resource_version);
         match &workload.record {
             Record::Placed(at) if workload.is_ours() && !workload.is_finished() && !is_refused => {
-                self.copy_end_from_before(at).unwrap_or_default()
+                self.copy_end_from_before(at).unwrap_or_else(|| self.tell_stopped(at))
             }
             _ => Vec::new(),
+        }
+    }
+
+    /// Its mirror was taken away unfinished: whoever keeps the workload shall not read that its pods run.
+    fn tell_stopped(&self, at: &Placement) -> Vec<Action> {
+        let workload = self.workload;
+        if workload.custom.is_some() || self.known.present().next().is_some() || !self.is_in_sight(at) {
+            return Vec::new();
+        }
+        match stopped(&workload.spec, &workload.status, self.around.rules) {
+            Ok(None) => Vec::new(),
+            Ok(Some(status)) => vec![Action::WriteStatus { status: Box::new(status), placement: None }],
+            Err(errors) => vec![Action::Alarm(Alarm::IllegalStatus(errors))],
         }
     }
 

@@ -67,14 +67,16 @@ pub(super) async fn create(
         return Err(Unfinished::Unasked);
     }
     let outcome = kubeio::create(asked.client, &path, mirror.to_string().into_bytes(), WRITE_DEADLINE).await;
-    let answered = outcome.as_ref().err().is_none_or(|error| error.is_already_exists() || ground_of(error).is_some());
+    // A webhook may deny in whatever words: that is no word of the name.
+    let is_taken = |error: &CallError| error.is_already_exists() && ground_of(error).is_none();
+    let answered = outcome.as_ref().err().is_none_or(|error| is_taken(error) || ground_of(error).is_some());
     if answered {
         shared.index.remember(uid, |memory| memory.in_doubt = doubt);
     }
     match outcome.inspect_err(|error| shared.metrics().worker_write_failed(&placement.worker, error)) {
         Ok(answer) => accept(shared, asked, workload, placement, &mirror, &answer).await,
         // Ours of an earlier attempt, or somebody else's: a fresh read tells.
-        Err(error) if error.is_already_exists() => look_for(shared, asked, workload, Some(&mirror)).await,
+        Err(error) if is_taken(&error) => look_for(shared, asked, workload, Some(&mirror)).await,
         Err(error) => {
             if let Some((ground, why)) = ground_of(&error) {
                 refuse(shared, uid, placement, ground, why);

@@ -168,6 +168,13 @@ impl Index {
         self.remember(uid, |memory| memory.discarded = None);
     }
 
+    /// Whether something may run on this worker, as far as was seen, that has to be removed: of workloads that are gone, or that
+    /// were ended without their mirror.
+    pub(crate) fn has_leftovers_on(&self, worker: &str) -> bool {
+        let runs = |known: &Knowledge| matches!(known.mirrors.get(worker), Some(Sighting::Present(mirror)) if !mirror.is_finished());
+        self.lock().workloads.values().any(|known| known.placement().is_none() && runs(known))
+    }
+
     /// Whether no mirror of it was ever seen.
     pub(crate) fn has_no_mirror(&self, uid: &str) -> bool {
         self.lock().workloads.get(uid).is_none_or(|known| known.mirrors.is_empty())

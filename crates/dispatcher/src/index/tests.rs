@@ -76,6 +76,37 @@ fn the_end_of_a_mirror_that_never_counted_is_not_that_of_the_mirror() {
     assert_eq!(sighting(&index, "u1", "eu-1"), None);
 }
 
+#[test]
+fn a_namespace_has_work_for_as_long_as_a_workload_is_in_it() {
+    let index = index(&["eu-1"]);
+    assert!(!index.has_work_in("ml"));
+    for version in [5, 6] {
+        index.apply_workload(placed("u1", version, "eu-1"));
+        index.apply_workload(workload("u2", version));
+    }
+    index.apply_mirror("eu-1", mirror("u1", "m1", 11));
+    for (gone, left) in [("u1", true), ("u1", true), ("u2", false)] {
+        index.delete_workload(gone);
+        assert_eq!(index.has_work_in("ml"), left, "without {gone}");
+    }
+    index.reset_workloads(&KindRef::Job, vec![workload("u3", 9).into()]);
+    assert!(index.has_work_in("ml"));
+    index.reset_workloads(&KindRef::Job, Vec::new());
+    assert!(!index.has_work_in("ml"));
+}
+
+#[test]
+fn what_a_worker_runs_of_workloads_that_are_gone_is_left_over() {
+    let index = index(&["eu-1"]);
+    index.apply_workload(placed("u1", 5, "eu-1"));
+    index.apply_mirror("eu-1", mirror("u1", "m1", 11));
+    assert!(!index.has_leftovers_on("eu-1"), "it is what the workload runs");
+    index.delete_workload("u1");
+    assert!(index.has_leftovers_on("eu-1"));
+    index.delete_mirror("eu-1", mirror("u1", "m1", 12));
+    assert!(!index.has_leftovers_on("eu-1"));
+}
+
 /// As it is remembered when a list does not have it.
 fn unlisted(mirror: Mirror) -> Mirror {
     Mirror { resource_version: String::new(), ..mirror }

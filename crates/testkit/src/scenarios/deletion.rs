@@ -4,7 +4,7 @@ use jobferry_api::labels;
 use serde_json::json;
 
 use super::dispatch::{Outcome, placed};
-use super::{JobManifest, has_active, is_complete, is_settled, is_suspended};
+use super::{JobManifest, has_active, is_complete, is_failed, is_settled, is_suspended};
 use crate::fleet::{Fleet, Propagation};
 
 async fn delete_while_running(fleet: &Fleet, name: &str, pods: Propagation) -> Outcome {
@@ -47,6 +47,22 @@ pub async fn i13_a_suspended_job_that_is_deleted_leaves_nothing(fleet: &Fleet) -
     manager.until("later", "complete", is_complete).await?;
     assert_eq!(namespace.mirrors().await?, 1);
     Ok(())
+}
+
+/// A finalizer of others keeps the Job: as under the built-in controller it comes to no end, and shows no active pods.
+pub async fn a_deleted_job_that_somebody_keeps_shows_that_nothing_of_it_runs(fleet: &Fleet) -> Outcome {
+    let namespace = fleet.namespace("kept").await?;
+    let manager = namespace.manager();
+    let manifest = JobManifest::delegated("endless").runs_for_ever();
+    manager.create(manifest.metadata("finalizers", json!(["example.com/hold"])).manifest()).await?;
+    manager.until("endless", "active", has_active(1)).await?;
+    let (_, worker) = placed(&namespace, "endless").await?;
+    manager.delete("endless").await?;
+    worker.until_gone("endless").await?;
+    let job = manager.until("endless", "without active pods", has_active(0)).await?;
+    assert!(!is_complete(&job) && !is_failed(&job));
+    manager.change("endless", &json!({"metadata": {"finalizers": null}})).await?;
+    manager.until_gone("endless").await
 }
 
 /// H3, p14734: the TTL of the user's Job is the manager's matter. The mirror has one of its own that is far away, so it

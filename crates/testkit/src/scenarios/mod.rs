@@ -74,6 +74,7 @@ macro_rules! for_each_scenario {
         $test!(i12_deleted_in_the_background);
         $test!(i12_deleted_in_the_foreground);
         $test!(i12_deleted_with_orphans);
+        $test!(a_deleted_job_that_somebody_keeps_shows_that_nothing_of_it_runs);
         $test!(i13_a_suspended_job_that_is_deleted_leaves_nothing);
         $test!(i14_only_the_named_worker_gets_a_copy);
         $test!(i15_nothing_is_created_until_somebody_names_a_worker);
@@ -140,6 +141,7 @@ macro_rules! for_each_disturbance {
         $test!(i64_a_worker_that_turns_insecure_is_not_used_any_more);
         $test!(h5_a_secret_that_leads_to_another_cluster_is_noticed);
         $test!(h15_a_worker_that_is_removed_and_registered_again_keeps_its_work);
+        $test!(h15_a_worker_that_is_removed_stays_until_what_was_deleted_meanwhile_is_gone);
         $test!(a_rotated_secret_does_not_disturb_running_work);
         $test!(a_cordoned_worker_gets_nothing_new_and_keeps_what_it_has);
         $test!(two_managers_share_a_worker_without_touching_each_other);

@@ -46,6 +46,24 @@ pub async fn h15_a_worker_that_is_removed_and_registered_again_keeps_its_work(fl
     Ok(())
 }
 
+/// H15, clean: without its Worker nobody could stop what still runs of a Job that was deleted while it was away.
+pub async fn h15_a_worker_that_is_removed_stays_until_what_was_deleted_meanwhile_is_gone(fleet: &Fleet) -> Outcome {
+    let [first, _] = fleet.two_workers();
+    let namespace = fleet.namespace("h15-clean").await?;
+    let (manager, worker) = (namespace.manager(), namespace.worker(first));
+    manager.create(JobManifest::delegated("train").only_on(first).runs_for_ever().manifest()).await?;
+    manager.until("train", "active", has_active(1)).await?;
+    fleet.cut(first);
+    manager.delete("train").await?;
+    manager.until_gone("train").await?;
+    fleet.delete_worker(first).await?;
+    fleet.mend(first);
+    fleet.until_worker(first, "gone", |worker| worker.is_none()).await?;
+    worker.until_gone("train").await?;
+    worker.until_no_pods().await?;
+    fleet.register(first).await
+}
+
 /// Two management clusters share a worker: neither sees what the other has there.
 pub async fn two_managers_share_a_worker_without_touching_each_other(fleet: &Fleet) -> Outcome {
     let [first, second] = fleet.two_workers();

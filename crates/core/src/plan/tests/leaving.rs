@@ -35,6 +35,26 @@ fn whoever_keeps_a_deleted_workload_until_its_end_is_told_that_end_first() {
 }
 
 #[test]
+fn whoever_keeps_a_deleted_workload_does_not_read_that_it_runs_once_its_mirror_is_gone() {
+    let kept = |mut status: Value| {
+        status["conditions"] = json!([]);
+        let held = world().job("/status", status).placed(&placement().with_mirror("m1"));
+        held.job("/metadata/deletionTimestamp", json!("2026-11-15T10:00:00Z"))
+    };
+    let running = || json!({"startTime": "2026-11-15T09:00:00Z", "active": 2, "ready": 1, "failed": 1});
+    assert_eq!(
+        kept(running()).mirror_on("eu-1", mirror(&running())).plan(),
+        [delete_on("eu-1")],
+        "not before it is gone"
+    );
+    assert_eq!(kept(running()).link("eu-1", Link::Connecting).plan(), [], "nor while nobody can know");
+    let plan = kept(running()).plan();
+    let [Action::WriteStatus { status, placement: None }] = &plan[..] else { panic!("{plan:?}") };
+    assert_eq!((status.active, status.ready, status.terminating, status.failed), (None, Some(0), None, Some(1)));
+    assert_eq!(kept(serde_json::to_value(status).unwrap()).plan(), [], "once");
+}
+
+#[test]
 fn the_name_of_what_this_process_placed_first_is_free_as_soon_as_it_is_gone() {
     let gone = |placed_first| {
         let memory = Memory { gone: Some(gone_at(42)), placed_first, ..Memory::default() };

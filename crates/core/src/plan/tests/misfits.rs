@@ -21,6 +21,26 @@ fn a_mirror_that_was_given_to_another_controller_is_discarded_unless_it_has_coun
 }
 
 #[test]
+fn a_mirror_that_was_recorded_before_it_was_found_altered_leaves_its_worker_instead_of_failing_its_workload() {
+    let at = placement().with_mirror("m1");
+    let gone = |discarded: &str, absent| {
+        let refusal = Refusal::after(None, 1, Ground::Altered, "its server drops spec.x".into(), NOW.monotonic);
+        let discarded = Some(Box::new((discarded.to_owned(), Misfit::Dropped("x".into()))));
+        let refusals = BTreeMap::from([("eu-1".into(), refusal)]);
+        let acknowledged = Some((1, NOW.monotonic));
+        world()
+            .placed(&at)
+            .remembering(Memory { acknowledged, absent, discarded, refusals, ..Memory::default() })
+            .plan()
+    };
+    let proved = Some(Absence::proved_for(&at));
+    assert_eq!(gone("m1", None), [prove_absent()]);
+    assert_eq!(gone("m1", proved.clone()), [Action::RecordPlacement(at.leaving(0, NOW.wall))]);
+    let another = gone("m0", proved);
+    assert!(matches!(another[..], [Action::WriteStatus { .. }]), "the recorded one was deleted by others: {another:?}");
+}
+
+#[test]
 fn the_end_of_a_mirror_counts_whatever_somebody_made_of_its_mark() {
     for epoch in [None, Some(0), Some(1)] {
         let plan = world().placed(&placement()).mirror_on("eu-1", Mirror { epoch, ..complete() }).plan();

@@ -61,6 +61,15 @@ fn a_workload_that_the_built_in_controller_acts_on_is_not_dispatched() {
     let acted_on = json!([{"manager": "kube-controller-manager", "subresource": "status", "fieldsV1": {}}]);
     let plan = world().job("/metadata/managedFields", acted_on).plan();
     assert_eq!(plan, [Action::Alarm(Alarm::ActedOn(Activity::Status("kube-controller-manager".into())))]);
+    let written = |at: &str| {
+        let writer =
+            json!([{"manager": "kube-controller-manager", "subresource": "status", "time": at, "fieldsV1": {}}]);
+        let copied = world().job("/metadata/creationTimestamp", json!("2026-11-15T10:00:00Z"));
+        copied.job("/metadata/managedFields", writer).plan()
+    };
+    assert_eq!(written("2026-11-15T10:00:00Z"), plan);
+    // Of the Job that it was copied from.
+    placed_on(&written("2026-11-15T09:59:59Z"));
     let users_tool = json!([{"manager": "kube-controller-manager"}, {"manager": "jobferry", "subresource": "status"}]);
     placed_on(&world().job("/metadata/managedFields", users_tool).plan());
 }
