@@ -29,7 +29,7 @@ const PATIENCE: u32 = 1200;
 pub(crate) const WORKERS: &str = "/apis/jobferry.dev/v1alpha1/workers";
 const CANARY: &str = "/apis/batch/v1/namespaces/jobferry-system/jobs/jobferry-canary";
 const KINDS: &str = "/apis/jobferry.dev/v1alpha1/workloadkinds";
-const POLICIES: &str = "/apis/jobferry.dev/v1alpha1/dispatchpolicies";
+pub(crate) const POLICIES: &str = "/apis/jobferry.dev/v1alpha1/dispatchpolicies";
 
 /// Installs the CRDs and registers the workers.
 pub(crate) async fn set_up(manager: &Cluster, workers: &[Cluster]) -> Result<(), CallError> {
@@ -215,7 +215,7 @@ pub(crate) async fn meddle(
                 weather.count(Fault::PolicyChanged, format_args!("{spec} for {time:?}"));
                 // Placements may have to wait for the next one.
                 manager.hub().disturb_for(&manager.name, time);
-                put_policy(&admin, &spec).await;
+                put_policy(&manager, &spec).await;
                 sleep(time).await;
             }
             delete(&admin, &format!("{POLICIES}/default"), "Background").await;
@@ -235,7 +235,9 @@ fn squatter(name: &str) -> Value {
 }
 
 /// The default policy is this one from now on.
-pub(crate) async fn put_policy(admin: &Client, spec: &Value) {
+pub(crate) async fn put_policy(manager: &Cluster, spec: &Value) {
+    manager.hub().policy(&manager.name, spec);
+    let admin = &manager.client("admin", Role::User);
     let metadata = json!({"name": "default"});
     let policy =
         json!({"apiVersion": "jobferry.dev/v1alpha1", "kind": "DispatchPolicy", "metadata": metadata, "spec": spec});

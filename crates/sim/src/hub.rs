@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::Method;
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -118,6 +119,11 @@ impl Hub {
     pub(crate) fn turned_back(&self, cluster: &str, identity: String, jobs: &[JobFacts]) {
         let mut state = self.lock();
         state.truth.turn_back(cluster, identity, jobs);
+    }
+
+    /// Somebody puts this policy on a manager.
+    pub(crate) fn policy(&self, manager: &str, spec: &Value) {
+        self.lock().truth.policy(manager, spec);
     }
 
     /// A dispatcher starts.

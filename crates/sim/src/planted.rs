@@ -23,7 +23,7 @@ pub struct AtTheWire {
 }
 
 /// Bugs that the seeds find.
-pub const AT_THE_WIRE: [AtTheWire; 12] = [
+pub const AT_THE_WIRE: [AtTheWire; 13] = [
     AtTheWire {
         sabotage: Sabotage::NoVersion,
         what: "status writes without resourceVersion",
@@ -87,6 +87,13 @@ pub const AT_THE_WIRE: [AtTheWire; 12] = [
         promises: &["calm"],
         within: 300,
         faults: "all",
+    },
+    AtTheWire {
+        sabotage: Sabotage::UnaskedPolicy,
+        what: "workloads of a lost worker fail though no policy asks for that",
+        promises: &["calm"],
+        within: 60,
+        faults: "partition,freeze",
     },
     AtTheWire {
         sabotage: Sabotage::OneQueue,

@@ -10,6 +10,7 @@ use jobferry_core::time::LOSS_NOTICED;
 use jobferry_testkit::fault::Asked;
 use serde_json::{Value, json};
 
+use crate::actors::POLICIES;
 use crate::truth::is_manager;
 
 /// Longer than what is healthy takes.
@@ -37,6 +38,8 @@ pub enum Sabotage {
     /// A worker is lost as soon as it does not answer: a short disconnect counts, and a clock that an earlier dispatcher
     /// started fires at once.
     HastyLoss,
+    /// A policy that nobody made lets the workloads of a lost worker fail.
+    UnaskedPolicy,
     /// All workers share a queue: while one is in trouble, creates on the others wait.
     OneQueue,
     /// A mirror is taken as created before it is.
@@ -47,7 +50,7 @@ pub enum Sabotage {
 
 impl Sabotage {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::NoVersion,
         Self::NoUidOnDelete,
         Self::FalseGone,
@@ -57,6 +60,7 @@ impl Sabotage {
         Self::UnsentDelete,
         Self::NoIdentity,
         Self::HastyLoss,
+        Self::UnaskedPolicy,
         Self::OneQueue,
         Self::UnsentCreate,
         Self::InventedEnd,
@@ -108,6 +112,12 @@ impl Sabotage {
             made["metadata"]["resourceVersion"] = "1".into();
             return (!is_manager(cluster)).then_some((StatusCode::CREATED, made));
         }
+        if self == Self::UnaskedPolicy && asked.path == POLICIES && is_manager(cluster) {
+            // A watch, by which a list may come too, is refused: what is listed instead stays as it is.
+            let refusal =
+                || (StatusCode::UNPROCESSABLE_ENTITY, json!({"kind": "Status", "code": 422, "reason": "Invalid"}));
+            return Some(if asked.is_watch { refusal() } else { (StatusCode::OK, unasked_policy()) });
+        }
         let (_, name) = asked.path.strip_prefix("/apis/batch/v1/namespaces/")?.split_once("/jobs/")?;
         let absent = || {
             let details = json!({"name": name, "group": "batch", "kind": "jobs"});
@@ -124,6 +134,12 @@ impl Sabotage {
             _ => None,
         }
     }
+}
+
+fn unasked_policy() -> Value {
+    let metadata = json!({"name": "default", "uid": "nobody-made-it", "resourceVersion": "1"});
+    let policy = json!({"metadata": metadata, "spec": {"onWorkerLost": {"action": "Fail", "after": "10s"}}});
+    json!({"kind": "DispatchPolicyList", "metadata": {"resourceVersion": "1"}, "items": [policy]})
 }
 
 fn ends(body: &[u8]) -> bool {

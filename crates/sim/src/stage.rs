@@ -36,6 +36,7 @@ use crate::facts::JobFacts;
 use crate::faults::FaultSet;
 use crate::hub::{Exchange, Hub};
 use crate::log::Log;
+use crate::panics;
 use crate::spells::{CLOSED, set_all};
 use crate::truth::{MANAGER, Role, Truth};
 use crate::weather::{Life, Weather};
@@ -79,6 +80,7 @@ impl Stage {
     pub fn play(workers: usize, act: impl AsyncFnOnce(&Self)) {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build();
         let Ok(runtime) = runtime else { panic!("no runtime") };
+        panics::note();
         runtime.block_on(async {
             let stage = Self::set(workers).await;
             act(&stage).await;
@@ -257,7 +259,7 @@ impl Stage {
 
     /// The default policy is this one from now on.
     pub async fn policy(&self, spec: Value) {
-        actors::put_policy(&self.client(MANAGER), &spec).await;
+        actors::put_policy(self.cluster(MANAGER), &spec).await;
     }
 
     /// An object as it is stored.
@@ -332,6 +334,9 @@ impl Stage {
     }
 
     fn check(&self) {
+        if let Some(panic) = panics::noted().first() {
+            self.fail(panic);
+        }
         if let Some(found) = self.hub.violations().first() {
             self.fail(&found.to_string());
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
 use jobferry_api::conditions;
+use serde_json::Value;
 use tokio::time::Instant;
 
 use crate::facts::{JobFacts, PlacementFacts};
@@ -52,6 +53,8 @@ pub struct Truth {
     made: BTreeMap<String, String>,
     /// Who each cluster is at present.
     identities: BTreeMap<String, String>,
+    /// Managers on which a policy has ever said that a lost worker's workloads fail. A dispatcher may see it long afterwards.
+    gives_up: BTreeSet<String>,
     /// When each dispatcher started.
     begun: BTreeMap<String, Instant>,
     /// When a dispatcher, connected with a cluster, heard of it: dispatcher, cluster, the identity of that. Of what is long
@@ -192,6 +195,17 @@ impl Truth {
         let Some((identity, begun)) = self.identity(cluster).zip(self.begun.get(who)) else { return false };
         let heard = self.heard.get(&(who.to_owned(), cluster.to_owned(), identity.to_owned()));
         heard.is_some_and(|all| all.iter().any(|moment| (*begun..=until).contains(moment)))
+    }
+
+    /// Whether any policy of this manager has ever said that a lost worker's workloads fail.
+    pub fn gives_up(&self, manager: &str) -> bool {
+        self.gives_up.contains(manager)
+    }
+
+    pub(crate) fn policy(&mut self, manager: &str, spec: &Value) {
+        if spec["onWorkerLost"]["action"] == "Fail" {
+            self.gives_up.insert(manager.to_owned());
+        }
     }
 
     pub(crate) fn begins(&mut self, who: &str, at: Instant) {

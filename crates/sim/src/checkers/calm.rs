@@ -1,7 +1,7 @@
 //! calm: nothing that runs as it should is stopped, or given up, because of a disconnect, a restart or a doubt of ours.
 //!
-//! A workload may be given up when its worker is lost, or past its deadline then, but not before the dispatcher that does it
-//! has missed that worker for a minute; or when somebody deleted its mirror, but not because another cluster has none, nor when
+//! A workload may be given up when its worker is lost and a policy has asked for that, or past its deadline then, but not before
+//! the dispatcher that does it has missed that worker for a minute; or when somebody deleted its mirror, but not because another cluster has none, nor when
 //! nobody did.
 
 use std::collections::BTreeSet;
@@ -66,7 +66,11 @@ impl Calm {
             return None;
         }
         let why_not = match reason.as_str() {
-            conditions::REASON_WORKER_LOST => still_in_touch(exchange, at, truth),
+            conditions::REASON_WORKER_LOST => {
+                let unasked =
+                    (!truth.gives_up(&exchange.cluster)).then(|| "no policy has ever asked for that".to_owned());
+                unasked.or_else(|| still_in_touch(exchange, at, truth))
+            }
             DEADLINE_EXCEEDED if !truth.history(&workload.uid)?.overran => still_in_touch(exchange, at, truth),
             conditions::REASON_MIRROR_DELETED => {
                 // One that was deleted by its user, before the manager was turned back, went with it.

@@ -80,7 +80,6 @@ impl World {
     }
 
     fn create(&mut self, worker: usize, of: u8, (epoch, made_of): (u8, Option<Number>), suspended: bool) -> Answer {
-        let finished = self.past[usize::from(of)].finished;
         let cluster = &mut self.clusters[worker];
         if cluster.job.is_some() {
             return Answer::Exists;
@@ -89,7 +88,6 @@ impl World {
         let (uid, version) = (cluster.version, cluster.version);
         let mirror = Mirror { of, uid, version, epoch, made_of, suspended, deleting: false, status: NOTHING };
         cluster.job = Some(mirror);
-        cluster.too_late = finished;
         Answer::Mirror(mirror)
     }
 
@@ -161,6 +159,5 @@ impl World {
         let cluster = &mut self.clusters[worker];
         cluster.version += 1;
         cluster.removed = cluster.job.take().map(|mirror| Mirror { version: cluster.version, ..mirror });
-        cluster.too_late = false;
     }
 }

@@ -264,7 +264,9 @@ impl Rules {
             if let Some(mirror) = own.filter(|mirror| !running && !finished && !mirror.suspended && !mirror.deleting) {
                 let elsewhere =
                     (0..WORKERS).any(|other| other != worker && future.world.clusters[other].running[workload]);
-                let again = cluster.too_late && !future.world.past[workload].meddled;
+                // Another mirror than the one that has ended: that one would be finished.
+                let past = &future.world.past[workload];
+                let again = past.finished && !past.meddled;
                 let status = if mirror.status == SUSPENDED { RESUMED } else { RUNNING };
                 future.free(Step::Start(worker, workload), |world| {
                     if elsewhere {

@@ -64,8 +64,6 @@ pub(super) struct Cluster {
     pub(super) version: Number,
     /// The Job of the one name.
     pub(super) job: Option<Mirror>,
-    /// That Job was created after its workload had finished.
-    pub(super) too_late: bool,
     /// The last state of the Job that was removed last.
     pub(super) removed: Option<Mirror>,
     /// Whether a process of each workload runs here.
