@@ -39,7 +39,7 @@ struct Figure {
 }
 
 #[allow(clippy::cast_precision_loss, reason = "counts of a bench fit")]
-const FIGURES: [Figure; 9] = [
+const FIGURES: [Figure; 12] = [
     Figure { name: "Jobs/s, create -> mirror", key: "mirrorsPerSecond", of: |round| round.burst.mirrors_per_second },
     Figure { name: "Jobs/s, create -> end", key: "endsPerSecond", of: |round| round.burst.ends_per_second },
     Figure { name: "CPU ms/Job, itself", key: "ownCpuMillisecondsPerJob", of: |round| round.per_job(round.own_cpu) },
@@ -49,7 +49,22 @@ const FIGURES: [Figure; 9] = [
         of: |round| round.per_job(round.servers_cpu.api()),
     },
     Figure {
-        name: "  itself in % of them",
+        name: "  the manager's",
+        key: "managerServersCpuMillisecondsPerJob",
+        of: |round| round.per_job(round.servers_cpu.manager),
+    },
+    Figure {
+        name: "  the workers'",
+        key: "workerServersCpuMillisecondsPerJob",
+        of: |round| round.per_job(round.servers_cpu.workers),
+    },
+    Figure {
+        name: "CPU ms/Job, controller managers",
+        key: "controllersCpuMillisecondsPerJob",
+        of: |round| round.per_job(round.servers_cpu.controllers),
+    },
+    Figure {
+        name: "itself in % of API servers + etcd",
         key: "ownCpuPercentOfServers",
         of: |round| 100.0 * round.own_cpu.as_secs_f64() / round.servers_cpu.api().as_secs_f64(),
     },
@@ -132,6 +147,12 @@ impl Column<'_> {
         Spread::of(self.rounds.iter().map(|round| (figure.of)(round)).collect())
     }
 
+    /// How many times that of another contender the median is.
+    fn ratio(&self, other: &Self, figure: &Figure) -> Option<f64> {
+        let (ours, theirs) = (self.spread(figure)?, other.spread(figure)?);
+        (theirs.median > 0.0).then(|| ours.median / theirs.median)
+    }
+
     fn quantiles(&self, latency: &Latency) -> Option<Quantiles> {
         let lives = self.rounds.iter().flat_map(|round| &round.singles);
         Quantiles::of(lives.filter_map(latency.of))
@@ -167,8 +188,16 @@ impl Report {
             (column.contender.name(), Value::from(figures))
         };
         let mode = |(mode, columns): &(Mode, Vec<Column<'_>>)| {
+            let ours = columns.iter().find(|column| column.contender == Contender::Jobferry);
+            let ratios = |ours: &Column<'_>, other: &Column<'_>| {
+                let all = FIGURES.iter().map(|figure| (figure.key.to_owned(), json!(ours.ratio(other, figure))));
+                (other.contender.name(), Value::from(all.collect::<Map<_, _>>()))
+            };
+            let others = columns.iter().filter(|column| column.contender != Contender::Jobferry);
+            let ratios: Map<String, Value> =
+                ours.into_iter().flat_map(|ours| others.clone().map(|other| ratios(ours, other))).collect();
             let columns: Map<String, Value> = columns.iter().map(column).collect();
-            (format!("{mode:?}").to_lowercase(), Value::from(columns))
+            (format!("{mode:?}").to_lowercase(), json!({"contenders": columns, "jobferryTo": ratios}))
         };
         let modes: Map<String, Value> = self.modes().iter().map(mode).collect();
         json!({"jobs": self.jobs, "workers": self.workers, "modes": modes})
@@ -196,11 +225,9 @@ impl fmt::Display for Report {
                     write!(f, "{:>24}", spread.unwrap_or_default())?;
                 }
                 for column in others() {
-                    match (ours.and_then(|ours| ours.spread(figure)), column.spread(figure)) {
-                        (Some(ours), Some(theirs)) if theirs.median > 0.0 => {
-                            write!(f, "{:>16.2}", ours.median / theirs.median)?;
-                        }
-                        _ => write!(f, "{:>16}", "")?,
+                    match ours.and_then(|ours| ours.ratio(column, figure)) {
+                        Some(ratio) => write!(f, "{ratio:>16.2}")?,
+                        None => write!(f, "{:>16}", "")?,
                     }
                 }
                 writeln!(f)?;

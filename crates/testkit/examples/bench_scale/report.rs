@@ -70,7 +70,13 @@ impl Report {
             figures.insert("workers".into(), standing.workers.into());
             Value::from(figures)
         };
+        let growth = |columns: &[Standing]| {
+            let all = FIGURES.iter().map(|figure| (figure.key.to_owned(), json!(growth(columns, figure))));
+            Value::from(all.collect::<Map<_, _>>())
+        };
         json!({
+            "growthByJobs": growth(&self.by_jobs),
+            "growthByWorkers": growth(&self.by_workers),
             "byJobs": self.by_jobs.iter().map(standing).collect::<Vec<_>>(),
             "byWorkers": self.by_workers.iter().map(standing).collect::<Vec<_>>(),
             "hung": self.hung.as_ref().map(Hung::json),
@@ -159,13 +165,21 @@ impl fmt::Display for Report {
     }
 }
 
+/// How many times that of the first column a figure of the last one is.
+fn growth(columns: &[Standing], figure: &Figure) -> Option<f64> {
+    let (first, last) = ((figure.of)(columns.first()?)?, (figure.of)(columns.last()?)?);
+    (first > 0.0).then(|| last / first)
+}
+
 fn table(
     f: &mut fmt::Formatter<'_>,
     title: &str,
     columns: &[Standing],
     heading: fn(&Standing) -> usize,
 ) -> fmt::Result {
-    let (Some(first), Some(last)) = (columns.first(), columns.last()) else { return Ok(()) };
+    if columns.is_empty() {
+        return Ok(());
+    }
     write!(f, "{title:<34}")?;
     for column in columns {
         write!(f, "{:>12}", heading(column))?;
@@ -179,9 +193,9 @@ fn table(
                 None => write!(f, "{:>12}", "-")?,
             }
         }
-        match ((figure.of)(first), (figure.of)(last)) {
-            (Some(first), Some(last)) if first > 0.0 => writeln!(f, "{:>14.2}", last / first)?,
-            _ => writeln!(f)?,
+        match growth(columns, figure) {
+            Some(factor) => writeln!(f, "{factor:>14.2}")?,
+            None => writeln!(f)?,
         }
     }
     writeln!(f)
