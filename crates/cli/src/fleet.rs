@@ -18,7 +18,7 @@ use futures::future::join_all;
 use jobferry_api::{DISPATCHER_LEASE, KUBECONFIG_KEY, SYSTEM_NAMESPACE, managed_by};
 use jobferry_cluster::JobOptions;
 use jobferry_core::kind::Table;
-use jobferry_dispatcher::{KubeconfigSecrets, Options};
+use jobferry_dispatcher::{KubeconfigSecrets, Options, RunError};
 use jobferry_kubeio::{self as kubeio, Patch};
 use kube::Client;
 use serde_json::{Value, json};
@@ -160,8 +160,12 @@ impl Fleet {
         };
         let stop = self.stop.clone();
         self.tasks.spawn(async move {
-            if let Err(error) = jobferry_dispatcher::run(manager, options, stop).await {
+            // Clusters and dispatcher are one process here: nobody else would start it again.
+            while let Err(error) = jobferry_dispatcher::run(manager.clone(), options.clone(), stop.clone()).await {
                 tracing::error!(%error, "the dispatcher ended");
+                if !matches!(error, RunError::Broken) {
+                    break;
+                }
             }
         });
     }

@@ -97,7 +97,7 @@ pub fn misfit(kind: &KindRef, sent: &Value, stored: &Value) -> Option<Misfit> {
         return Some(Misfit::Controller(other.to_owned()));
     }
     let forwarded = |object: &Value| object["metadata"]["annotations"][annotations::FORWARDED].clone();
-    let is_edited = forwarded(sent) != forwarded(stored);
+    let is_edited = forwarded(stored).is_string() && forwarded(sent) != forwarded(stored);
     // Of other kinds it is their rules that say what users may change, deeper down than here.
     let may_differ = |field: &str| is_edited && (*kind != KindRef::Job || forward::FIELDS.contains(&field));
     let fields = sent["spec"].as_object().into_iter().flatten().filter(|(field, _)| !may_differ(field));
@@ -216,10 +216,13 @@ mod tests {
         let mut edited = sent();
         edited["metadata"]["annotations"]["jobferry.dev/forwarded"] = r#"{"spec":{"maxFailedIndexes":1}}"#.into();
         edited["spec"]["maxFailedIndexes"] = 1.into();
-        assert_eq!(misfit(&KindRef::Job, &edited, &sent()), None, "its user has limited it since");
+        let mut stored = sent();
+        assert!(misfit(&KindRef::Job, &edited, &stored).is_some(), "what it was made of is not known");
+        stored["metadata"]["annotations"]["jobferry.dev/forwarded"] = "{}".into();
+        assert_eq!(misfit(&KindRef::Job, &edited, &stored), None, "its user has limited it since");
         edited["spec"]["podFailurePolicy"] = json!({"rules": []});
         let dropped = Some(Misfit::Dropped("podFailurePolicy".into()));
-        assert_eq!(misfit(&KindRef::Job, &edited, &sent()), dropped, "nobody could have added that");
+        assert_eq!(misfit(&KindRef::Job, &edited, &stored), dropped, "nobody could have added that");
         let mut delegated = sent();
         delegated["spec"]["managedBy"] = "example.com/other".into();
         for (stored, expected, told) in [

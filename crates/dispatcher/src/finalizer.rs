@@ -1,11 +1,14 @@
-//! A Worker stays for as long as unfinished workloads are placed on it, or mirrors of others run there that are to be removed,
-//! also when somebody deletes it: without its credentials nobody would ever learn how those end, or stop these.
+//! A Worker stays for as long as unfinished workloads are placed on it, also when somebody deletes it: without its credentials
+//! nobody would ever learn how they end. While it answers it stays, too, until what has to be removed there is: nobody else would.
 //! `jobferry worker forget` overrides it.
 
 use std::{sync::Arc, time::Duration};
 
 use jobferry_api::{Worker, finalizers::PLACEMENTS};
-use jobferry_core::time::WRITE_DEADLINE;
+use jobferry_core::{
+    placement::{Link, WorkerView},
+    time::WRITE_DEADLINE,
+};
 use jobferry_kubeio::{self as kubeio, CallError, Patch};
 use serde_json::json;
 
@@ -50,18 +53,38 @@ pub(crate) fn tend(shared: &Arc<Shared>, worker: &Worker) {
     }
 }
 
-/// Waits until nothing of ours runs on the worker; false: somebody was faster and it is gone.
+/// After so many looks a worker that nobody could ask yet will not be asked: its credentials are missing, say.
+const LOOKS_AT_UNASKED: u32 = 12;
+
+/// What a start has not listed yet (other kinds than Job) is listed by the second look.
+const LOOKS_THAT_AGREE: u32 = 2;
+
+/// Whether a Worker has to stay, after so many looks at it.
+const fn is_needed(worker: &WorkerView, has_leftovers: bool, looks: u32) -> bool {
+    worker.unfinished > 0
+        || match worker.link {
+            Link::Live { .. } => has_leftovers,
+            Link::Connecting => looks < LOOKS_AT_UNASKED,
+            Link::Away { .. } | Link::Unfit { .. } => false,
+        }
+}
+
+/// Waits until the Worker is not needed any more; false: somebody was faster and it is gone.
 async fn settled(shared: &Shared, worker: &Worker) -> bool {
     let name = worker.metadata.name.as_deref().unwrap_or_default();
-    loop {
-        let survey = shared.index.survey();
-        match survey.workers.get(name) {
-            None => return false,
-            // Before everything is listed, nothing is known to be placed anywhere.
-            Some(view) if survey.listed && view.unfinished == 0 && !shared.index.has_leftovers_on(name) => return true,
-            Some(_) => tokio::time::sleep(LOOK_AGAIN).await,
+    let (mut looks, mut free) = (0, 0);
+    while free < LOOKS_THAT_AGREE {
+        if looks > 0 {
+            tokio::time::sleep(LOOK_AGAIN).await;
         }
+        let survey = shared.index.survey();
+        let Some(view) = survey.workers.get(name) else { return false };
+        // Before everything is listed, nothing is known to be placed anywhere.
+        let is_needed = !survey.listed || is_needed(view, shared.index.has_leftovers_on(name), looks);
+        free = if is_needed { 0 } else { free + 1 };
+        looks += 1;
     }
+    true
 }
 
 /// Puts the finalizer on or takes it off, until it is done or the Worker is gone.
@@ -99,7 +122,30 @@ async fn try_write(shared: &Shared, name: &str, uid: Option<&str>, held: bool) -
 
 #[cfg(test)]
 mod tests {
+    use k8s_openapi::jiff::Timestamp;
+
     use super::*;
+
+    const NOW: Timestamp = Timestamp::UNIX_EPOCH;
+
+    #[test]
+    fn a_worker_that_answers_stays_until_what_is_to_be_removed_there_is_and_one_that_is_gone_holds_up_nobody() {
+        let (live, away) = (Link::Live { identity: "id-1".into() }, Link::Away { since: NOW, noticed: Duration::ZERO });
+        for (link, unfinished, has_leftovers, looks, needed) in [
+            (live.clone(), 0, false, 0, false),
+            (live.clone(), 0, true, 1000, true),
+            (live, 1, false, 1000, true),
+            (away.clone(), 0, true, 0, false),
+            (away, 1, false, 1000, true),
+            (Link::Connecting, 0, false, 0, true),
+            (Link::Connecting, 0, false, LOOKS_AT_UNASKED, false),
+            (Link::Unfit { why: "no".into() }, 0, true, 0, false),
+        ] {
+            let view = WorkerView { unfinished, link, ..WorkerView::default() };
+            let found = is_needed(&view, has_leftovers, looks);
+            assert_eq!(found, needed, "{view:?}, leftovers: {has_leftovers}, looks: {looks}");
+        }
+    }
 
     #[test]
     fn a_worker_is_held_from_the_start_and_let_go_after_its_end() {

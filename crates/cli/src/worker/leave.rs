@@ -164,8 +164,8 @@ async fn until_gone(manager: &Client, name: &str) -> anyhow::Result<()> {
     let waited = tokio::time::timeout(GONE_WITHIN, gone).await;
     waited.ok().with_context(|| {
         format!(
-            "no dispatcher lets go of worker {name}: none is running, or mirrors there are still to be removed and it does not \
-             answer; if neither will change, `jobferry worker forget {name}`"
+            "no dispatcher lets go of worker {name}: none is running, or mirrors there are still being removed; if neither will \
+             change, `jobferry worker forget {name}`"
         )
     })
 }

@@ -1,5 +1,6 @@
 //! From a recorded placement to a mirror that exists.
 
+use job_api::conditions::{FAILURE_TARGET, SUCCESS_CRITERIA_MET, is_true};
 use jobferry_api as api;
 
 use super::{Case, retire::quiet_from};
@@ -9,6 +10,10 @@ use crate::{
 
 /// More refusals make a worker no worse: some grounds are asked about every few seconds.
 const MANY_REFUSALS: u32 = 8;
+
+fn prove_absent(at: &Placement) -> Action {
+    Action::ProveAbsent { worker: at.worker.clone(), epoch: at.epoch }
+}
 
 impl Case<'_> {
     /// The record says that there should be a mirror, and none is to be seen.
@@ -21,7 +26,11 @@ impl Case<'_> {
             return self.tell_out_of_sight(at).into_iter().chain(self.look_for_stray(at)).collect();
         }
         // Pods that carry the workload's UID prove that there was a mirror, even if nobody saw it.
-        let existed = self.counted_mirror(at) || last_seen.is_some() || self.has_evidence(at);
+        let was_discarded = self.was_discarded(at);
+        let existed = (at.mirror.is_some() && !was_discarded) || last_seen.is_some() || self.has_evidence(at);
+        if was_discarded && !existed {
+            return vec![if self.is_absent(at) { self.record_anew(at) } else { prove_absent(at) }];
+        }
         if let Some(refusal) = self.known.memory.refusals.get(&at.worker)
             && refusal.epoch == at.epoch
             && !existed
@@ -47,21 +56,25 @@ impl Case<'_> {
             return vec![Action::WakeAt(quiet)];
         }
         if !self.is_absent(at) {
-            return vec![Action::ProveAbsent { worker: at.worker.clone(), epoch: at.epoch }];
+            return vec![prove_absent(at)];
         }
         if existed {
             return self.fail_unseen(at);
         }
         // A name that another object had is looked at again before anything is written for it.
         if !self.name_is_free() {
-            return vec![Action::ProveAbsent { worker: at.worker.clone(), epoch: at.epoch }];
+            return vec![prove_absent(at)];
         }
-        // Nobody created it, and a create may only follow a fresh acknowledgement: record the same placement again. A
-        // create of an earlier dispatcher that is still under way would take the same name on the same worker, so only
-        // one can win.
+        // Nobody created it, and a create may only follow a fresh acknowledgement.
+        vec![self.record_anew(at)]
+    }
+
+    /// The same placement again, of which no mirror is known. A create of an earlier dispatcher that is still under way would
+    /// take the same name on the same worker, so only one can win.
+    fn record_anew(&self, at: &Placement) -> Action {
         let mut renewed = Placement::new(at.worker.clone(), at.identity.clone(), at.epoch, self.around.now.wall);
         renewed.carried = at.carried;
-        vec![Action::RecordPlacement(renewed)]
+        Action::RecordPlacement(renewed)
     }
 
     /// Before anybody notices that another cluster answers in a worker's place, a create may reach that one; and its admission
@@ -87,11 +100,13 @@ impl Case<'_> {
         self.known.memory.absent.as_ref().is_some_and(Absence::leaves_name_free)
     }
 
-    /// Whether the record names a mirror. One that was seen, and recorded, before the answer to its create showed that the worker
-    /// had made something else of it was discarded by us: it does not count.
-    fn counted_mirror(&self, at: &Placement) -> bool {
+    /// Whether the recorded mirror was discarded by us: it was seen, and recorded, before the answer to its create showed that the
+    /// worker had made something else of it. It does not count, unless its end was announced meanwhile.
+    pub(super) fn was_discarded(&self, at: &Placement) -> bool {
         let discarded = self.known.memory.discarded.as_ref().map(|discarded| &discarded.0);
-        at.mirror.as_ref().is_some_and(|recorded| discarded != Some(recorded))
+        let conditions = self.workload.status.conditions.as_deref().unwrap_or_default();
+        let is_announced = [FAILURE_TARGET, SUCCESS_CRITERIA_MET].iter().any(|kind| is_true(conditions, kind));
+        at.mirror.is_some() && at.mirror.as_ref() == discarded && !is_announced
     }
 
     /// Pods were found though there is no mirror: there was one.
@@ -126,7 +141,7 @@ impl Case<'_> {
                 let failed = self.workload.status.failed.unwrap_or(0);
                 vec![Action::RecordPlacement(at.leaving(failed, self.around.now.wall))]
             } else {
-                vec![Action::ProveAbsent { worker: at.worker.clone(), epoch: at.epoch }]
+                vec![prove_absent(at)]
             });
         }
         let ask_again = refusal.over_at();

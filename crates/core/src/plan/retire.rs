@@ -99,7 +99,9 @@ impl Case<'_> {
     /// Its mirror was taken away unfinished: whoever keeps the workload shall not read that its pods run.
     fn tell_stopped(&self, at: &Placement) -> Vec<Action> {
         let workload = self.workload;
-        if workload.custom.is_some() || self.known.present().next().is_some() || !self.is_in_sight(at) {
+        let may_run =
+            self.known.present().next().is_some() || self.shown_by(at) != Some(&at.identity) || self.was_discarded(at);
+        if workload.custom.is_some() || may_run {
             return Vec::new();
         }
         match stopped(&workload.spec, &workload.status, self.around.rules) {

@@ -10,7 +10,7 @@ use jobferry_core::{
     time::WRITE_DEADLINE,
     workload::Workload,
 };
-use jobferry_kubeio::{self as kubeio, Patch};
+use jobferry_kubeio::{self as kubeio, CallError, Patch};
 use serde_json::Value;
 
 use super::{
@@ -59,7 +59,9 @@ pub(super) async fn forward(
                 }
                 return learn(shared, &kind, asked, &answer);
             }
-            Err(error) if error.is_conflict() || error.is_not_found() => return Err(Unfinished::Again),
+            Err(error) if (error.is_conflict() || error.is_not_found()) && !is_denied(&error) => {
+                return Err(Unfinished::Again);
+            }
             Err(error) => error,
         };
         let Some((ground, why)) = ground_of(&error) else {
@@ -85,6 +87,11 @@ pub(super) async fn forward(
     shared.lanes.plan_all(shared.index.apply_workload(decode_workload(shared, &kind, &read)?));
     learn(shared, &kind, asked, &stored)?;
     Err(Unfinished::Again)
+}
+
+/// A webhook may deny in whatever words: that is no word of the mirror.
+fn is_denied(error: &CallError) -> bool {
+    matches!(ground_of(error), Some((Ground::Denied, _)))
 }
 
 fn refuse(

@@ -168,11 +168,14 @@ impl Index {
         self.remember(uid, |memory| memory.discarded = None);
     }
 
-    /// Whether something may run on this worker, as far as was seen, that has to be removed: of workloads that are gone, or that
-    /// were ended without their mirror.
+    /// Whether something runs on this worker, as far as is seen, that has to be removed: of workloads that are gone, were ended
+    /// without their mirror, or are placed elsewhere.
     pub(crate) fn has_leftovers_on(&self, worker: &str) -> bool {
-        let runs = |known: &Knowledge| matches!(known.mirrors.get(worker), Some(Sighting::Present(mirror)) if !mirror.is_finished());
-        self.lock().workloads.values().any(|known| known.placement().is_none() && runs(known))
+        let runs = |known: &Knowledge| {
+            let seen = known.mirrors.get(worker);
+            matches!(seen, Some(Sighting::Present(mirror)) if !mirror.is_finished() && !mirror.deleting)
+        };
+        self.lock().workloads.values().any(|known| known.placed_on() != Some(worker) && runs(known))
     }
 
     /// Whether no mirror of it was ever seen.

@@ -28,16 +28,19 @@ fn a_mirror_that_was_recorded_before_it_was_found_altered_leaves_its_worker_inst
         let discarded = Some(Box::new((discarded.to_owned(), Misfit::Dropped("x".into()))));
         let refusals = BTreeMap::from([("eu-1".into(), refusal)]);
         let acknowledged = Some((1, NOW.monotonic));
-        world()
-            .placed(&at)
-            .remembering(Memory { acknowledged, absent, discarded, refusals, ..Memory::default() })
-            .plan()
+        world().placed(&at).remembering(Memory { acknowledged, absent, discarded, refusals, ..Memory::default() })
     };
     let proved = Some(Absence::proved_for(&at));
-    assert_eq!(gone("m1", None), [prove_absent()]);
-    assert_eq!(gone("m1", proved.clone()), [Action::RecordPlacement(at.leaving(0, NOW.wall))]);
-    let another = gone("m0", proved);
-    assert!(matches!(another[..], [Action::WriteStatus { .. }]), "the recorded one was deleted by others: {another:?}");
+    assert_eq!(gone("m1", None).plan(), [prove_absent()]);
+    let plan = gone("m1", proved.clone()).plan();
+    assert_eq!(plan, [Action::RecordPlacement(placement())], "first it is off the record");
+    for (counts, why) in [
+        (gone("m0", proved.clone()), "the recorded one was deleted by others"),
+        (gone("m1", proved).condition(json!({"type": "FailureTarget", "status": "True"})), "its end was announced"),
+    ] {
+        let plan = counts.plan();
+        assert!(matches!(plan[..], [Action::WriteStatus { .. }]), "{why}: {plan:?}");
+    }
 }
 
 #[test]
