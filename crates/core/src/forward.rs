@@ -9,7 +9,10 @@ mod template;
 
 use std::collections::BTreeMap;
 
-use job_api::conditions::{SUSPENDED, TRUE};
+use job_api::{
+    IndexSet,
+    conditions::{SUSPENDED, TRUE},
+};
 use jobferry_api::annotations;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -192,8 +195,20 @@ fn next(before: &Forwarded, wanted: Forwarded, mirror: &Value, share: Share) -> 
     // The number of indexes changes in tandem with that of pods only, which is put right afterwards.
     if let Some(completions) = now.spec.get("completions").filter(|new| before.spec.get("completions") != Some(*new)) {
         now.spec.insert("parallelism".into(), completions.clone());
+    } else if counts_lost_indexes(mirror) {
+        let parallelism = before.spec.get("parallelism").cloned();
+        now.spec.extend(parallelism.map(|parallelism| ("parallelism".to_owned(), parallelism)));
     }
     now
+}
+
+/// Whether the worker still counts indexes that the mirror does not have any more. It may take back successes only as long as
+/// there are as many pods as indexes: if that changed now, no status of the mirror would ever be legal again.
+fn counts_lost_indexes(mirror: &Value) -> bool {
+    let Some(completions) = mirror["spec"]["completions"].as_u64() else { return false };
+    let counted = mirror["status"]["completedIndexes"].as_str().unwrap_or_default();
+    let counted = IndexSet::parse(counted, i32::MAX).unwrap_or_default();
+    counted.clip(u32::try_from(completions).unwrap_or(u32::MAX)) != counted
 }
 
 /// Whether the worker has stopped what is suspended, and says so.
@@ -325,6 +340,25 @@ mod tests {
         mirror["metadata"]["annotations"] = rest["metadata"]["annotations"].clone();
         assert_eq!(spec_of(whole(&job, &mirror)), json!({"template": {"spec": {"nodeSelector": {"zone": "b"}}}}));
         assert_eq!([Share::AllButTemplate, Share::Suspension].map(|share| patch(&mirror, share)), [None, None]);
+    }
+
+    #[test]
+    fn indexes_that_are_gone_are_taken_back_by_the_worker_before_the_number_of_pods_changes_alone() {
+        let (mut before, mut now) = (job(), job());
+        (before["spec"]["completions"], before["spec"]["parallelism"]) = (json!(2), json!(2));
+        (now["spec"]["completions"], now["spec"]["parallelism"]) = (json!(2), json!(1));
+        let mut mirror = mirror_of(&before);
+        mirror["spec"] = before["spec"].clone();
+        mirror["status"]["completedIndexes"] = json!("1-3");
+        assert_eq!(whole(&now, &mirror), None);
+        now["spec"]["backoffLimit"] = json!(9);
+        assert_eq!(whole(&now, &mirror).unwrap()["spec"], json!({"backoffLimit": 9}), "that is no reason to wait");
+        now["spec"]["completions"] = json!(5);
+        let grown = json!({"backoffLimit": 9, "completions": 5, "parallelism": 5});
+        assert_eq!(whole(&now, &mirror).unwrap()["spec"], grown, "both change");
+        mirror["status"]["completedIndexes"] = json!("1");
+        now["spec"]["completions"] = json!(2);
+        assert_eq!(whole(&now, &mirror).unwrap()["spec"], json!({"backoffLimit": 9, "parallelism": 1}));
     }
 
     #[test]

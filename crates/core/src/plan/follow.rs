@@ -120,8 +120,10 @@ impl Case<'_> {
             Ok(Some(status)) => status,
             Err(errors) => return vec![Action::Alarm(Alarm::IllegalStatus(errors))],
         };
-        // Ends are urgent; progress is gathered.
-        if !mirror.is_finished()
+        // Ends are urgent; progress is gathered. So are successes that an elastic Job gave up: when it is not elastic any more,
+        // which may be a moment later, they may not be told.
+        let gives_up_successes = status.succeeded < workload.status.succeeded;
+        if !(mirror.is_finished() || gives_up_successes)
             && let Some(written) = self.known.memory.status_written
             && now.since(written) < STATUS_INTERVAL
         {

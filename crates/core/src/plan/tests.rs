@@ -381,6 +381,16 @@ fn the_first_status_goes_out_at_once_with_the_mirrors_uid_and_progress_is_gather
 }
 
 #[test]
+fn successes_that_an_elastic_job_gave_up_are_told_at_once() {
+    let elastic = json!({"managedBy": "jobferry.dev/dispatcher", "completionMode": "Indexed", "completions": 2, "parallelism": 2});
+    let status = json!({"active": 2, "succeeded": 3, "completedIndexes": "2-4", "startTime": "2026-11-15T10:00:00Z"});
+    let world = world().job("/spec", elastic).job("/status", status.clone()).job("/status/conditions", json!([]));
+    let just_written = Memory { status_written: Some(NOW.monotonic), ..Memory::default() };
+    let plan = world.placed(&placement()).mirror_on("eu-1", mirror(&status)).remembering(just_written).plan();
+    assert!(matches!(&plan[..], [Action::WriteStatus { status, .. }] if status.succeeded.is_none()), "{plan:?}");
+}
+
+#[test]
 fn a_dispatcher_whose_watch_is_slow_does_not_copy_what_another_one_has_overtaken() {
     let mut ahead = placement().with_mirror("m1");
     ahead.copied = Some(6);

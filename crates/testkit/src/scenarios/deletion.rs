@@ -49,7 +49,7 @@ pub async fn i13_a_suspended_job_that_is_deleted_leaves_nothing(fleet: &Fleet) -
     Ok(())
 }
 
-/// A finalizer of others keeps the Job: as under the built-in controller it comes to no end, and shows no active pods.
+/// A finalizer of others keeps the Job: as under the built-in controller it comes to no end by itself, and shows no active pods.
 pub async fn a_deleted_job_that_somebody_keeps_shows_that_nothing_of_it_runs(fleet: &Fleet) -> Outcome {
     let namespace = fleet.namespace("kept").await?;
     let manager = namespace.manager();

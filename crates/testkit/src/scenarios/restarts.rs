@@ -178,7 +178,10 @@ pub async fn killed_while_a_deleted_job_is_cleaned_up(fleet: &Fleet) -> Outcome 
         manager.until_gone(&name).await?;
         if writes > 0 {
             // The deletion is its only write.
-            life.over().await;
+            tokio::select! {
+                () = life.over() => {}
+                gone = worker.until_gone(&name) => gone?,
+            }
         }
         fleet.stop_dispatchers().await;
         fleet.start_dispatcher().await;
