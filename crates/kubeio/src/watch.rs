@@ -247,7 +247,11 @@ impl<T: DeserializeOwned> Watcher<T> {
                             }
                         }
                         Err(error) if is_expired(&error) => self.restart_list(),
-                        Err(error) => return self.interrupt(error),
+                        Err(error) => {
+                            // Who does not answer now may be turned back meanwhile.
+                            self.state = State::Doubted(std::mem::take(version));
+                            return self.interrupt(error);
+                        }
                     }
                 }
                 State::Doubted(_) => {

@@ -314,6 +314,16 @@ async fn a_server_that_is_not_where_answers_showed_it_is_listed_again_whatever_t
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_server_that_was_turned_back_while_no_watch_could_be_opened_is_listed_again() {
+    let ended = Lines(vec![event("BOOKMARK", &thing("", 6))], 60);
+    let down = Json(503, json!({"kind": "Status", "code": 503}));
+    let script = Script::new([list(5, &[]), ended, down, list(4, &[]), list(4, &[thing("a", 3)])]);
+    let events = told(&mut script.watcher(), 3).await;
+    assert_eq!((events[0].as_str(), events[2].as_str()), ("reset []", "reset [a@3]"), "{events:?}");
+    assert_eq!(script.asked(), ["list", "watch 5", "watch 6", "version", "list"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_watch_whose_versions_go_back_is_that_of_another_server() {
     for line in [event("ADDED", &thing("b", 12)), event("BOOKMARK", &thing("", 12))] {
         let script = Script::new([list(50, &[thing("a", 49)]), Hang(vec![line]), list(13, &[thing("b", 12)])]);
