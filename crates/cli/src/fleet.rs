@@ -10,7 +10,7 @@ pub(crate) mod home;
 mod logs;
 mod plan;
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use anyhow::Context as _;
 use base64::{Engine, prelude::BASE64_STANDARD};
@@ -19,7 +19,7 @@ use jobferry_api::{DISPATCHER_LEASE, KUBECONFIG_KEY, SYSTEM_NAMESPACE, managed_b
 use jobferry_cluster::JobOptions;
 use jobferry_core::kind::Table;
 use jobferry_dispatcher::{KubeconfigSecrets, Options, RunError};
-use jobferry_kubeio::{self as kubeio, Patch};
+use jobferry_kubeio::{self as kubeio, Backoff, Patch};
 use kube::Client;
 use serde_json::{Value, json};
 use tokio_util::{sync::CancellationToken, task::TaskTracker};
@@ -159,6 +159,7 @@ impl Fleet {
             ..Options::new(Arc::new(secrets), Arc::new(wall_clock), random_seed())
         };
         let stop = self.stop.clone();
+        let mut backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(60), options.seed);
         self.tasks.spawn(async move {
             // Clusters and dispatcher are one process here: nobody else would start it again.
             while let Err(error) = jobferry_dispatcher::run(manager.clone(), options.clone(), stop.clone()).await {
@@ -166,6 +167,7 @@ impl Fleet {
                 if !matches!(error, RunError::Broken) {
                     break;
                 }
+                stop.run_until_cancelled(tokio::time::sleep(backoff.next_delay())).await;
             }
         });
     }

@@ -53,38 +53,55 @@ pub(crate) fn tend(shared: &Arc<Shared>, worker: &Worker) {
     }
 }
 
-/// After so many looks a worker that nobody could ask yet will not be asked: its credentials are missing, say.
-const LOOKS_AT_UNASKED: u32 = 12;
+/// What one look at a deleted Worker found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Look {
+    /// Something is placed there, or runs there and has to be removed.
+    Needed,
+    /// It does not answer: nobody knows whether something has to be removed there.
+    Silent,
+    /// Nothing holds it.
+    Free,
+}
 
-/// What a start has not listed yet (other kinds than Job) is listed by the second look.
-const LOOKS_THAT_AGREE: u32 = 2;
-
-/// Whether a Worker has to stay, after so many looks at it.
-const fn is_needed(worker: &WorkerView, has_leftovers: bool, looks: u32) -> bool {
-    worker.unfinished > 0
-        || match worker.link {
-            Link::Live { .. } => has_leftovers,
-            Link::Connecting => looks < LOOKS_AT_UNASKED,
-            Link::Away { .. } | Link::Unfit { .. } => false,
+impl Look {
+    const fn at(worker: &WorkerView, has_leftovers: bool) -> Self {
+        match worker.link {
+            _ if worker.unfinished > 0 => Self::Needed,
+            Link::Live { .. } if has_leftovers => Self::Needed,
+            Link::Connecting | Link::Away { .. } => Self::Silent,
+            Link::Live { .. } | Link::Unfit { .. } => Self::Free,
         }
+    }
+
+    /// So many looks in a row that find this let the Worker go.
+    const fn enough(self) -> Option<u32> {
+        match self {
+            Self::Needed => None,
+            // A minute: who is away for a moment comes back; a worker that is gone for good must not hold up its removal.
+            Self::Silent => Some(12),
+            // What a start has not listed yet (other kinds than Job) is usually listed by the second look.
+            Self::Free => Some(2),
+        }
+    }
 }
 
 /// Waits until the Worker is not needed any more; false: somebody was faster and it is gone.
 async fn settled(shared: &Shared, worker: &Worker) -> bool {
     let name = worker.metadata.name.as_deref().unwrap_or_default();
-    let (mut looks, mut free) = (0, 0);
-    while free < LOOKS_THAT_AGREE {
-        if looks > 0 {
-            tokio::time::sleep(LOOK_AGAIN).await;
-        }
+    let (mut last, mut in_a_row) = (Look::Needed, 0);
+    loop {
         let survey = shared.index.survey();
         let Some(view) = survey.workers.get(name) else { return false };
         // Before everything is listed, nothing is known to be placed anywhere.
-        let is_needed = !survey.listed || is_needed(view, shared.index.has_leftovers_on(name), looks);
-        free = if is_needed { 0 } else { free + 1 };
-        looks += 1;
+        let look = if survey.listed { Look::at(view, shared.index.has_leftovers_on(name)) } else { Look::Needed };
+        in_a_row = if look == last { in_a_row + 1 } else { 1 };
+        last = look;
+        if look.enough().is_some_and(|enough| in_a_row >= enough) {
+            return true;
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
     }
-    true
 }
 
 /// Puts the finalizer on or takes it off, until it is done or the Worker is gone.
@@ -129,21 +146,22 @@ mod tests {
     const NOW: Timestamp = Timestamp::UNIX_EPOCH;
 
     #[test]
-    fn a_worker_that_answers_stays_until_what_is_to_be_removed_there_is_and_one_that_is_gone_holds_up_nobody() {
+    fn a_worker_that_answers_stays_until_what_is_to_be_removed_there_is_and_one_that_is_gone_holds_up_nobody_for_long()
+    {
         let (live, away) = (Link::Live { identity: "id-1".into() }, Link::Away { since: NOW, noticed: Duration::ZERO });
-        for (link, unfinished, has_leftovers, looks, needed) in [
-            (live.clone(), 0, false, 0, false),
-            (live.clone(), 0, true, 1000, true),
-            (live, 1, false, 1000, true),
-            (away.clone(), 0, true, 0, false),
-            (away, 1, false, 1000, true),
-            (Link::Connecting, 0, false, 0, true),
-            (Link::Connecting, 0, false, LOOKS_AT_UNASKED, false),
-            (Link::Unfit { why: "no".into() }, 0, true, 0, false),
+        let unfit = Link::Unfit { why: "no".into() };
+        for (link, unfinished, has_leftovers, found) in [
+            (live.clone(), 0, false, Look::Free),
+            (live.clone(), 0, true, Look::Needed),
+            (live, 1, false, Look::Needed),
+            (away.clone(), 0, true, Look::Silent),
+            (away, 1, false, Look::Needed),
+            (Link::Connecting, 0, false, Look::Silent),
+            (Link::Connecting, 1, false, Look::Needed),
+            (unfit, 0, true, Look::Free),
         ] {
             let view = WorkerView { unfinished, link, ..WorkerView::default() };
-            let found = is_needed(&view, has_leftovers, looks);
-            assert_eq!(found, needed, "{view:?}, leftovers: {has_leftovers}, looks: {looks}");
+            assert_eq!(Look::at(&view, has_leftovers), found, "{view:?}, leftovers: {has_leftovers}");
         }
     }
 

@@ -24,8 +24,8 @@ use crate::{
 
 /// Between two looks at what is still placed there: each lists all workloads.
 const LOOK_AGAIN: Duration = Duration::from_secs(5);
-/// The dispatcher takes its finalizer off within seconds, if there is a dispatcher.
-const GONE_WITHIN: Duration = Duration::from_secs(30);
+/// The dispatcher takes its finalizer off within seconds, and within a minute if the worker does not answer.
+const GONE_WITHIN: Duration = Duration::from_secs(90);
 /// What join makes on a worker, bindings before what they bind.
 const MADE: [&str; 6] = [
     "/apis/rbac.authorization.k8s.io/v1/clusterrolebindings",
