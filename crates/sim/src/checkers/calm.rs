@@ -72,14 +72,9 @@ impl Calm {
                 unasked.or_else(|| still_in_touch(exchange, at, truth))
             }
             DEADLINE_EXCEEDED if !truth.history(&workload.uid)?.overran => still_in_touch(exchange, at, truth),
-            conditions::REASON_MIRROR_DELETED => {
-                // One that was deleted by its user, before the manager was turned back, went with it.
-                let nobody =
-                    || truth.history(&workload.uid).is_some_and(|known| !known.taken_away && !known.resurrected);
-                asked_another_cluster(workload, at, truth)
-                    .or_else(|| still_there(workload, at, truth))
-                    .or_else(|| nobody().then(|| "nobody deleted its mirror".to_owned()))
-            }
+            conditions::REASON_MIRROR_DELETED => asked_another_cluster(workload, at, truth)
+                .or_else(|| still_there(workload, at, truth))
+                .or_else(|| nobody_deleted_it(workload, at, truth)),
             _ => None,
         }?;
         let what = format!("{} gave {} up ({reason}), and {why_not}", exchange.who, workload.name);
@@ -117,6 +112,15 @@ fn still_there(workload: &JobFacts, at: &PlacementFacts, truth: &Truth) -> Optio
         at.mirror.as_ref().filter(|_| truth.history(&workload.uid).is_some_and(|known| !known.turned_back))?;
     let is_it = |(cluster, job): (&str, &JobFacts)| cluster == at.worker && job.uid == *recorded && !job.deleting;
     truth.on_workers(&workload.uid).any(is_it).then(|| format!("its mirror is still on {}", at.worker))
+}
+
+/// A mirror that had ended, or whose user had deleted its workload, before the manager was turned back may have gone as it should.
+fn nobody_deleted_it(workload: &JobFacts, at: &PlacementFacts, truth: &Truth) -> Option<String> {
+    let known = truth.history(&workload.uid)?;
+    let is_it = |ended: &String| at.mirror.as_ref().is_none_or(|recorded| recorded == ended);
+    let had_ended = known.forgotten && known.ended_mirror.as_ref().is_some_and(is_it);
+    let may_be_gone = known.taken_away || known.resurrected || had_ended;
+    (!may_be_gone).then(|| "nobody deleted its mirror".to_owned())
 }
 
 /// Where the mirror was, there is another cluster now: that it has none says nothing.
