@@ -94,6 +94,8 @@ pub struct History {
     pub turned_back: bool,
     /// Its manager was turned back to another state of it.
     pub forgotten: bool,
+    /// It had come to its end before that.
+    pub forgotten_end: bool,
     /// It was gone, or about to go, before its manager was turned back to a state in which it was there.
     pub resurrected: bool,
     /// Somebody else wrote that it has come to its end.
@@ -277,6 +279,7 @@ impl Truth {
                 if is_manager(cluster) {
                     let is_there = after.is_some_and(|after| after.uid == job.uid && !after.deleting);
                     history.forgotten = true;
+                    history.forgotten_end |= history.finished_at.is_some();
                     history.resurrected |= history.deleted && is_there;
                     history.deleted = !is_there;
                     continue;

@@ -74,7 +74,7 @@ impl Calm {
             DEADLINE_EXCEEDED if !truth.history(&workload.uid)?.overran => still_in_touch(exchange, at, truth),
             conditions::REASON_MIRROR_DELETED => asked_another_cluster(workload, at, truth)
                 .or_else(|| still_there(workload, at, truth))
-                .or_else(|| nobody_deleted_it(workload, at, truth)),
+                .or_else(|| nobody_deleted_it(workload, truth)),
             _ => None,
         }?;
         let what = format!("{} gave {} up ({reason}), and {why_not}", exchange.who, workload.name);
@@ -114,12 +114,10 @@ fn still_there(workload: &JobFacts, at: &PlacementFacts, truth: &Truth) -> Optio
     truth.on_workers(&workload.uid).any(is_it).then(|| format!("its mirror is still on {}", at.worker))
 }
 
-/// A mirror that had ended, or whose user had deleted its workload, before the manager was turned back may have gone as it should.
-fn nobody_deleted_it(workload: &JobFacts, at: &PlacementFacts, truth: &Truth) -> Option<String> {
+/// What had ended, or was deleted by its user, before the manager was turned back may have lost its mirror as it should.
+fn nobody_deleted_it(workload: &JobFacts, truth: &Truth) -> Option<String> {
     let known = truth.history(&workload.uid)?;
-    let is_it = |ended: &String| at.mirror.as_ref().is_none_or(|recorded| recorded == ended);
-    let had_ended = known.forgotten && known.ended_mirror.as_ref().is_some_and(is_it);
-    let may_be_gone = known.taken_away || known.resurrected || had_ended;
+    let may_be_gone = known.taken_away || known.resurrected || known.forgotten_end;
     (!may_be_gone).then(|| "nobody deleted its mirror".to_owned())
 }
 

@@ -4,7 +4,8 @@
 //! Documented limits: when somebody else deletes the mirror, its end may never have been seen; a workload whose worker was
 //! lost for as long as its policy or its own deadline allows has failed, whatever its mirror comes to; what an old Job controller of the
 //! management cluster runs itself is left to it; an end that somebody else wrote stands; what a management cluster that was
-//! turned back has again, though it was deleted, begins anew.
+//! turned back has again, though it was deleted, begins anew; a mirror from which somebody took our mark is not found where no
+//! Worker of the recorded name leads.
 
 use std::collections::BTreeSet;
 
@@ -59,6 +60,7 @@ impl Checker for NeverLost {
                     format!("{} and its mirror ended as {expected}, but {difference}", workload.name)
                 }
                 (None, Some(shown)) if shown == expected => continue,
+                (Some(workload), None) if is_out_of_sight(workload, truth) => continue,
                 _ => {
                     let shown = shown.map_or("unfinished", String::as_str);
                     format!("the mirror of {} ended as {expected}, the workload shows {shown}", history.name)
@@ -68,6 +70,13 @@ impl Checker for NeverLost {
         }
         found
     }
+}
+
+/// A mirror without the mark that our watches go by, in a cluster that its Worker does not lead to: there was a time when
+/// Secrets were mixed up.
+fn is_out_of_sight(workload: &JobFacts, truth: &Truth) -> bool {
+    let Some(at) = &workload.placement else { return false };
+    truth.on_workers(&workload.uid).any(|(cluster, mirror)| !mirror.is_mirror() && cluster != at.worker)
 }
 
 /// Ends that are the dispatcher's own: `calm` watches these.
