@@ -40,6 +40,8 @@ pub struct WorkerView {
     pub labels: BTreeMap<String, String>,
     /// Closed for new workloads.
     pub cordoned: bool,
+    /// Its `Worker` is deleted, and goes when nothing is placed there any more.
+    pub leaving: bool,
     /// The namespaces that it takes workloads of; `None`: all.
     pub namespaces: Option<BTreeSet<String>>,
     /// The minor version of its Kubernetes, once known.
@@ -174,6 +176,8 @@ pub enum Verdict {
     Fits,
     /// Closed for new workloads.
     Cordoned,
+    /// Its `Worker` is deleted.
+    Leaving,
     /// No live connection.
     NotConnected,
     /// It does not answer requests at the moment.
@@ -215,6 +219,7 @@ impl fmt::Display for Verdict {
             Self::TooOld { needs } => return write!(f, "older than Kubernetes 1.{needs}, which its spec needs"),
             Self::Fits => "fits",
             Self::Cordoned => "cordoned",
+            Self::Leaving => "being removed",
             Self::NotConnected => "not connected",
             Self::Struggling => "does not answer requests",
             Self::Unfit => "not accepted",
@@ -333,6 +338,9 @@ fn verdict(name: &str, worker: &WorkerView, choice: Choice<'_>, policy: &Policy,
     }
     if worker.minor.is_some_and(|minor| minor < needs) {
         return Verdict::TooOld { needs };
+    }
+    if worker.leaving {
+        return Verdict::Leaving;
     }
     if worker.cordoned {
         return Verdict::Cordoned;

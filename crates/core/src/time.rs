@@ -38,8 +38,8 @@ const _: () = assert!(CREATE_WINDOW.as_secs() + WRITE_DEADLINE.as_secs() + 60 + 
 /// not read faster, and a Job with a thousand pods would otherwise cost a thousand writes.
 pub const STATUS_INTERVAL: Duration = Duration::from_millis(200);
 
-/// When a record that the management cluster did not keep is written anew: somebody's admission takes it off, and goes on
-/// doing so.
+/// When a record that was not kept is written anew: somebody's admission takes it off, and goes on doing so, or another dispatcher
+/// sees what we know to be gone.
 pub const RECORD_AGAIN: Duration = Duration::from_secs(30);
 
 /// How often the reason for waiting may be rewritten on one workload. One flapping worker must not rewrite ten thousand.

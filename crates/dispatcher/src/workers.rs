@@ -110,8 +110,7 @@ fn apply(shared: &Arc<Shared>, started: &mut BTreeMap<String, Started>, worker: 
     shared.index.add_worker(&name, worker.metadata.uid.as_deref().unwrap_or_default(), recorded);
     let touched = shared.index.change_worker(&name, |view| {
         view.labels = worker.metadata.labels.clone().unwrap_or_default();
-        // One that is about to go gets no new work.
-        view.cordoned = worker.spec.cordoned || is_deleted(&worker);
+        (view.cordoned, view.leaving) = (worker.spec.cordoned, is_deleted(&worker));
         view.namespaces = worker.spec.namespaces.clone().map(|namespaces| namespaces.into_iter().collect());
     });
     shared.lanes.plan_all(touched);

@@ -38,9 +38,10 @@ fn connection(worker: &Worker, name: &str, now: Timestamp) -> Finding {
         (Some(accepted), _) => Finding::bad(what, &accepted.message, acceptable(name, &accepted.message)),
         (None, Some(connected)) if connected.status == "True" => {
             let cordoned = if worker.spec.cordoned { ", cordoned" } else { "" };
+            let leaving = if worker.metadata.deletion_timestamp.is_some() { ", being removed" } else { "" };
             let version = status.version.unwrap_or_default();
             let other = worker.spec.other_dispatcher().map(|name| format!(", used by {name}")).unwrap_or_default();
-            let says = format!("connected, {version}{cordoned}{other}");
+            let says = format!("connected, {version}{cordoned}{leaving}{other}");
             if is_too_old(&version) {
                 return Finding::bad(what, says, format!("upgrade it to Kubernetes 1.{OLDEST_MINOR} or newer"));
             }

@@ -87,7 +87,7 @@ fn table(workers: &[Worker], now: Timestamp) -> Table {
         let status = worker.status.clone().unwrap_or_default();
         let mut cells = vec![
             name_of(worker).to_owned(),
-            health(worker, now).words(worker.spec.cordoned),
+            state(worker, now),
             status.version.unwrap_or_else(|| "-".into()),
             status.unfinished.map_or_else(|| "-".into(), |count| count.to_string()),
             status.credential_expires.map_or_else(|| "-".into(), |Time(at)| left(at, now)),
@@ -119,19 +119,27 @@ enum Health {
 }
 
 impl Health {
-    fn words(&self, cordoned: bool) -> String {
-        let mut words = match self {
+    fn words(&self) -> String {
+        match self {
             Self::Unknown => "Unknown".to_owned(),
             Self::Connected => "Connected".to_owned(),
             Self::Lost(None) => "Lost".to_owned(),
             Self::Lost(Some(since)) => format!("Lost({since})"),
             Self::Refused => "Refused".to_owned(),
-        };
-        if cordoned {
-            words.push_str(",Cordoned");
         }
-        words
     }
+}
+
+/// How it is, and whether it takes new workloads.
+fn state(worker: &Worker, now: Timestamp) -> String {
+    let mut words = health(worker, now).words();
+    if worker.spec.cordoned {
+        words.push_str(",Cordoned");
+    }
+    if worker.metadata.deletion_timestamp.is_some() {
+        words.push_str(",Leaving");
+    }
+    words
 }
 
 fn health(worker: &Worker, now: Timestamp) -> Health {
@@ -165,7 +173,7 @@ fn description(worker: &Worker, now: Timestamp) -> Result<String, std::fmt::Erro
     let secret = format!("{}/{}", jobferry_api::SYSTEM_NAMESPACE, worker.spec.kubeconfig_secret);
     line("Name", name_of(worker))?;
     line("Labels", &labels.collect::<Vec<_>>().join(","))?;
-    line("Status", &health(worker, now).words(worker.spec.cordoned))?;
+    line("Status", &state(worker, now))?;
     if let Some(dispatcher) = worker.spec.other_dispatcher() {
         line("Managed by", dispatcher)?;
     }
@@ -216,6 +224,11 @@ mod tests {
         serde_json::from_value(worker).unwrap()
     }
 
+    fn leaving(mut worker: Worker) -> Worker {
+        worker.metadata.deletion_timestamp = Some(Time(noon()));
+        worker
+    }
+
     fn conditions(accepted: &str, connected: &str) -> Value {
         let condition = |kind: &str, status: &str| {
             let time = "2026-01-01T00:00:00Z";
@@ -235,11 +248,12 @@ mod tests {
             (worker(false, &Value::Null), "Unknown"),
             (worker(false, &json!({"conditions": conditions("True", "True")})), "Connected"),
             (worker(true, &json!({"conditions": conditions("True", "True")})), "Connected,Cordoned"),
+            (leaving(worker(false, &json!({"conditions": conditions("True", "True")}))), "Connected,Leaving"),
             (worker(false, &json!({"conditions": conditions("True", "False")})), "Lost"),
             (worker(false, &json!({"conditions": conditions("True", "False"), "lostSince": since})), "Lost(5m)"),
             (worker(false, &json!({"conditions": conditions("False", "False")})), "Refused"),
         ] {
-            assert_eq!(health(&worker, noon()).words(worker.spec.cordoned), words);
+            assert_eq!(state(&worker, noon()), words);
         }
     }
 

@@ -1,11 +1,18 @@
 //! From a recorded placement to a mirror that exists.
 
+use std::time::Duration;
+
 use job_api::conditions::{FAILURE_TARGET, SUCCESS_CRITERIA_MET, is_true};
 use jobferry_api as api;
 
 use super::{Case, retire::quiet_from};
 use crate::{
-    action::Action, knowledge::Absence, record::Placement, refusal::Refusal, time::CREATE_WINDOW, workload::Mirror,
+    action::Action,
+    knowledge::Absence,
+    record::Placement,
+    refusal::Refusal,
+    time::{CREATE_WINDOW, RECORD_AGAIN},
+    workload::Mirror,
 };
 
 /// More refusals make a worker no worse: some grounds are asked about every few seconds.
@@ -29,7 +36,7 @@ impl Case<'_> {
         let was_discarded = self.was_discarded(at);
         let existed = (at.mirror.is_some() && !was_discarded) || last_seen.is_some() || self.has_evidence(at);
         if was_discarded && !existed {
-            return vec![if self.is_absent(at) { self.record_anew(at) } else { prove_absent(at) }];
+            return vec![if self.is_absent(at) { self.take_off_record(at) } else { prove_absent(at) }];
         }
         if let Some(refusal) = self.known.memory.refusals.get(&at.worker)
             && refusal.epoch == at.epoch
@@ -75,6 +82,14 @@ impl Case<'_> {
         let mut renewed = Placement::new(at.worker.clone(), at.identity.clone(), at.epoch, self.around.now.wall);
         renewed.carried = at.carried;
         Action::RecordPlacement(renewed)
+    }
+
+    /// The recorded mirror is gone, and does not count. Whoever works beside us may not have heard of that yet, and record it again:
+    /// not in turns without a pause.
+    fn take_off_record(&self, at: &Placement) -> Action {
+        let ours = self.known.memory.acknowledged.filter(|(epoch, _)| *epoch == at.epoch && !self.around.leads_alone);
+        let again = ours.map_or(Duration::ZERO, |(_, recorded)| recorded + RECORD_AGAIN);
+        if again > self.around.now.monotonic { Action::WakeAt(again) } else { self.record_anew(at) }
     }
 
     /// Before anybody notices that another cluster answers in a worker's place, a create may reach that one; and its admission

@@ -274,6 +274,7 @@ impl Judged {
         let kind = match verdict {
             Verdict::Fits => "Fits",
             Verdict::Cordoned => "Cordoned",
+            Verdict::Leaving => "Leaving",
             Verdict::NotConnected => "NotConnected",
             Verdict::Struggling => "Struggling",
             Verdict::Unfit => "Unfit",
@@ -299,6 +300,7 @@ fn unblock(verdict: &Verdict, worker: &str) -> Option<Unblock> {
     Some(match verdict {
         Verdict::Fits | Verdict::NoFreeSlot => return None,
         Verdict::Cordoned => Unblock::Run(format!("jobferry worker uncordon {worker}")),
+        Verdict::Leaving => Unblock::Change(format!("join {worker} again when it is gone")),
         Verdict::NotConnected | Verdict::Struggling | Verdict::Unfit => {
             Unblock::Run(format!("jobferry worker describe {worker}"))
         }

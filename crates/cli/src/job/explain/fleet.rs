@@ -77,6 +77,7 @@ pub(super) fn view(worker: &Worker) -> WorkerView {
         kinds: missing.collect(),
         labels: worker.metadata.labels.clone().unwrap_or_default(),
         cordoned: worker.spec.cordoned,
+        leaving: worker.metadata.deletion_timestamp.is_some(),
         namespaces: worker.spec.namespaces.clone().map(|namespaces| namespaces.into_iter().collect()),
         minor,
         link,

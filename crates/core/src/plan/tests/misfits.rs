@@ -34,6 +34,13 @@ fn a_mirror_that_was_recorded_before_it_was_found_altered_leaves_its_worker_inst
     assert_eq!(gone("m1", None).plan(), [prove_absent()]);
     let plan = gone("m1", proved.clone()).plan();
     assert_eq!(plan, [Action::RecordPlacement(placement())], "first it is off the record");
+    let mut beside_another = gone("m1", proved.clone());
+    beside_another.leads_alone = false;
+    assert_eq!(
+        beside_another.plan(),
+        [Action::WakeAt(NOW.monotonic + RECORD_AGAIN)],
+        "who has not heard of it records it again"
+    );
     for (counts, why) in [
         (gone("m0", proved.clone()), "the recorded one was deleted by others"),
         (gone("m1", proved).condition(json!({"type": "FailureTarget", "status": "True"})), "its end was announced"),
